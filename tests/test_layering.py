@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "profile": _IR | {"targets", "analysis", "reference", "formats"},
     "validation": _IR
     | {"targets", "analysis", "rewrite", "passes", "pipeline", "reference", "engines"},
-    "report": _IR | {"targets", "analysis", "rewrite", "passes", "profile"},
+    "report": _IR | {"targets", "analysis", "rewrite", "passes", "profile", "quantization"},
     "syntax": frozenset(),
     "quantization": _IR
     | {"targets", "analysis", "rewrite", "passes", "pipeline", "placement", "reference", "profile"},

@@ -57,6 +57,18 @@ func.func @between_casts(%x: !x) -> !f {
   return %1 : !f
 }
 
+// Floats that nobody knows, an infinity maybe, of any extent; what others take of x stays.
+// CHECK-LABEL: func.func @floats(
+// CHECK: [[M:%[a-z0-9_]+]] = nn.mul [[X:%[a-z0-9_]+]],
+// CHECK-NEXT: [[C:%[a-z0-9_]+]] = nn.maximum [[X]], [[M]]
+// CHECK-NEXT: return [[C]], [[X]]
+func.func @floats(%x: tensor<?x2x2x2xf32>) -> (tensor<?x2x2x2xf32>, tensor<?x2x2x2xf32>) {
+  %a = nn.constant dense<[[[0.25]], [[1.0]]]> : !a : !a
+  // expected-remark@+1 {{prelu-to-product fired, exact}}
+  %0 = nn.prelu %x, %a : (tensor<?x2x2x2xf32>, !a) -> tensor<?x2x2x2xf32>
+  return %0, %x : tensor<?x2x2x2xf32>, tensor<?x2x2x2xf32>
+}
+
 // CHECK-LABEL: func.func @refused(
 // CHECK-COUNT-3: nn.prelu
 func.func @refused(%x: !x, %f: !f, %s: !a) -> (!y, !y, !f) {

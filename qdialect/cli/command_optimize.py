@@ -61,7 +61,7 @@ def race_seconds(text: str | None) -> float:
     text = text if text is not None else os.environ.get(RACE) or str(SECONDS)
     found = _SECONDS.match(text)
     if found is None:
-        raise UsageError(f"--race takes a time (3s, 500ms; 0: no race), not '{text}'")
+        raise UsageError(f"a race takes a time (3s, 500ms; 0: no race), not '{text}'")
     return float(found[1]) / (1000 if found[2] == "ms" else 1)
 
 

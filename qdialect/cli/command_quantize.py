@@ -12,6 +12,7 @@ from qdialect import api
 from qdialect.cli.command_optimize import race_seconds
 from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
+from qdialect.cli.measured_table import measured_text
 from qdialect.cli.terminal import OK, interrupted, progress, table
 from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
@@ -19,18 +20,18 @@ from qdialect.profile.engines import EngineName
 from qdialect.profile.file import load_profile
 from qdialect.profile.ranges import Method
 from qdialect.profile.scheme import Symmetry
+from qdialect.quantization.quality import db_text
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.weights import save_text
+from qdialect.workflows.budget import parse_budget
+from qdialect.workflows.budgeted import Answer, Request, write_front
 from qdialect.workflows.calibrate import Interrupted
 from qdialect.workflows.candidates import FLOAT, Raced
 from qdialect.workflows.model import save
 from qdialect.workflows.quality import Measured, measure
 from qdialect.workflows.quantize import Quantization, Quantized
-
-MOST_PARTS = 12
-"""So many parts of outputs are shown."""
 
 
 def run(args: Arguments) -> int:
@@ -47,6 +48,8 @@ def run(args: Arguments) -> int:
     if args.switch("profile-of-another-model") and profile_path is None:
         raise UsageError("--profile-of-another-model takes --profile P.json")
     page = report_output(args.text("report"))
+    request = _request(args)
+    folder = _front_folder(args.text("front"))
     keys, sensitive = _float_ops(args)
     target = get_target(args.text("target") or "onnxruntime")
     recipe = _recipe(args, keys, target)
@@ -58,6 +61,7 @@ def run(args: Arguments) -> int:
     profile = None
     if profile_path is not None:
         profile = load_profile(Path(profile_path))
+    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
     work = Quantization(
         model,
         recipe,
@@ -71,7 +75,12 @@ def run(args: Arguments) -> int:
         whole_files=args.switch("whole-files"),
         require_all=args.switch("require-all"),
         search=(args.text("calibration") or "auto") == "auto",
-        seconds=race_seconds(args.text("race")) if _races(path, target) else 0.0,
+        seconds=race_seconds(args.text("time")) if _races(path, target) else 0.0,
+        form=form,
+        state=None if (state := args.text("state")) is None else Path(state),
+        workers=args.text("workers"),
+        request=request,
+        estimate=args.text("losses") == "estimated",
         watch=partial(progress, label="running the float model"),
     )
     try:
@@ -79,29 +88,60 @@ def run(args: Arguments) -> int:
     except Interrupted:
         print("interrupted; nothing was written", file=sys.stderr)
         return interrupted()
-    form = "qoperator" if args.text("form") == "qoperator" else "qdq"
-    measured = measure(model, result.model, work.judged_samples(), target, form)
+    measured = measure(model, result.model, work.judged_samples(), target, form, result.raced)
     if not args.switch("allow-dead"):
         measured.refuse_dead()
     inline = args.switch("inline-weights")
     written = measured.written if path.suffix == ".onnx" else None
-    save(result.model, path, form=form, inline_weights=inline, written=written)
+    source_file = result.model.source
+    if source_file is not None and source_file.suffix == path.suffix == ".onnx":
+        from qdialect.formats.onnx.write import copy_model
+
+        copy_model(source_file, path)  # the float model won
+    else:
+        save(result.model, path, form=form, inline_weights=inline, written=written)
     measured.weigh(model.source, path)
+    if folder is not None and result.answer is not None:
+        write_front(folder, result.answer, form, inline=inline)
     if args.has("remarks"):
         remarks_output([result.model.ctx], args.text("remarks"))
     if page is not None:
         from qdialect.workflows.report import comparison_page
 
         samples = work.some_samples()
-        text = comparison_page(model, result.model, target, samples, result.profile)
+        text = comparison_page(model, result.model, target, samples, result.profile, measured)
         save_text(page, text)
     if args.switch("json"):
         write_json(_as_json(result, measured, path))
     elif not args.switch("quiet"):
         sys.stderr.write(_summary(result, sensitive))
-        sys.stderr.write(_measured(measured))
+        sys.stderr.write(measured_text(measured))
         print(f"{args.positional[0]} -> {path}", file=sys.stderr)
     return OK
+
+
+def _request(args: Arguments) -> Request | None:
+    """What is asked for besides speed."""
+    texts, name, front = args.texts("budget"), args.text("metric"), args.text("front")
+    budgets = [parse_budget(text) for text in texts]
+    if name is None and any(budget.what == "metric" for budget in budgets):
+        raise UsageError("a budget of the metric takes one: --metric", code="bad-budget")
+    if args.switch("best-effort") and not budgets:
+        raise UsageError("--best-effort takes a --budget")
+    if not budgets and name is None and front is None:
+        return None
+    if args.text("data") is None:
+        raise UsageError("--metric, --budget and --front take --data", code="missing-data")
+    return Request(budgets, name, front is not None, args.switch("best-effort"))
+
+
+def _front_folder(text: str | None) -> Path | None:
+    """The folder that is written to; UsageError for one that has a file's name."""
+    if text is None:
+        return None
+    if Path(text).exists() and not Path(text).is_dir():
+        raise UsageError(f"--front takes a folder, and '{text}' is a file")
+    return Path(text)
 
 
 def _races(path: Path, target: Target) -> bool:
@@ -212,7 +252,9 @@ def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any
             }
             for trial in result.trials
         ],
-        "sensitivity": [asdict(entry) for entry in result.ranking],
+        "sensitivity": [{**asdict(entry), "sqnr_db": entry.sqnr} for entry in result.ranking],
+        "candidates": None if result.raced is None else result.raced.as_json(),
+        "asked": None if result.answer is None else result.answer.as_json(),
         "measured": measured.as_json(),
     }
 
@@ -221,7 +263,7 @@ def _summary(result: Quantized, sensitive: int) -> str:
     text = "" if result.matching is None else result.matching.summary()
     text += result.coverage.summary()
     if result.trials:
-        rows = [("ranges of values", "of weights", "biases", "SQNR")]
+        rows = [("ranges of values", "of weights", "biases", "score")]
         for trial in result.trials:
             name = trial.recipe.calibration
             if name == "percentile":
@@ -230,7 +272,7 @@ def _summary(result: Quantized, sensitive: int) -> str:
             rows.append((name, trial.recipe.weight_ranges, biases, f"{trial.sqnr:.1f} dB"))
         text += f"{table(rows, {3: True})}the first of these ways was used\n"
     if result.raced is not None:
-        text += _race_summary(result.raced)
+        text += _race_summary(result.raced, result.answer)
     if result.ranking:
         rows = [("quantized alone", "SQNR")]
         rows += [(entry.key, f"{entry.sqnr:.1f} dB") for entry in result.ranking[: sensitive + 5]]
@@ -238,8 +280,10 @@ def _summary(result: Quantized, sensitive: int) -> str:
     return text
 
 
-def _race_summary(raced: Raced) -> str:
-    rows = [("candidate", "time", "of float", "SQNR", "executed nodes")]
+def _race_summary(raced: Raced, answer: Answer | None) -> str:
+    heading = ("candidate", "time", "of float", "worst part", "executed nodes")
+    more = () if answer is None else ("metric", "front") if answer.takes else ("front",)
+    rows: list[tuple[str, ...]] = [(*heading, *more)]
     for name, lap in raced.race.laps.items():
         mark = " *" if name == raced.chosen.name else ""
         rows.append(
@@ -247,8 +291,9 @@ def _race_summary(raced: Raced) -> str:
                 name + mark,
                 f"{lap.milliseconds:.3g} ms",
                 f"{lap.ratio:.2f}",
-                "" if name == FLOAT else f"{raced.sqnr[name]:.1f} dB",
-                str(raced.executed[name].nodes),
+                "" if name == FLOAT else db_text(raced.tried[name].quality.worst_db),
+                str(raced.tried[name].executed.nodes),
+                *_asked_cells(name, answer),
             )
         )
     parts = raced.plan.parts
@@ -256,21 +301,20 @@ def _race_summary(raced: Raced) -> str:
         f"by the times of nodes {parts.cost / 1e6:.3g} ms at least {parts.bound / 1e6:.3g} ms, "
         f"{parts.exact} of {len(parts)} parts proven\n"
     )
-    return table(rows, {1: True, 2: True, 3: True, 4: True}) + said
+    if answer is not None and answer.takes:
+        said += f"the metric takes {answer.takes}\n"
+    if answer is not None and answer.unmet:
+        said += f"nothing meets {', '.join(answer.unmet)}: the nearest was taken\n"
+    notes = "".join(f"{note}\n" for note in raced.notes)
+    right: dict[int, bool] = dict.fromkeys(range(1, 5), True)
+    right[5] = answer is not None and answer.takes is not None
+    return table(rows, right) + said + notes
 
 
-def _measured(found: Measured) -> str:
-    """The table of what was measured, beside the float model."""
-    text = ""
-    if rows := found.rows():
-        text += table(rows, dict.fromkeys((1, 2, 3), True), stream=sys.stderr, heading=True)
-    if found.quality is not None:
-        text += f"loss in {found.where}, on {found.samples}\n"
-        right: dict[int, bool] = dict.fromkeys(range(1, 5), True)
-        text += table(found.quality.rows(MOST_PARTS), right, stream=sys.stderr, heading=True)
-        left_out = len(found.quality.parts) - MOST_PARTS
-        if left_out > 0:
-            text += f"and {left_out} parts of outputs that lose less; --json has all\n"
-    if found.problem:
-        text += f"not measured: {found.problem}\n"
-    return text
+def _asked_cells(name: str, answer: Answer | None) -> tuple[str, ...]:
+    """What the metric gives, and whether a candidate is on the front."""
+    if answer is None:
+        return ()
+    metric = answer.outcomes[name].metric
+    front = "yes" if name in answer.front else ""
+    return (front,) if metric is None else (f"{metric:.4g}", front)

@@ -337,10 +337,42 @@ _COMMANDS = (
                 choices=("qdq", "qoperator"),
             ),
             value(
-                "race",
+                "time race",
                 "TIME",
                 "time the float model and what could be written in ONNX Runtime for about so long, "
                 "and write the fastest (default: 3s; 0: rules choose, the same file anywhere)",
+            ),
+            value(
+                "metric",
+                "NAME",
+                "judge by this, too: detect, classify, embed, text, or a function of yours, as "
+                "module:function or file.py:function",
+            ),
+            value(
+                "budget",
+                "BUDGET",
+                "what the result has to meet, may be given again: metric>=0.99*float, sqnr>=30, "
+                "latency<=0.7*float, latency<=2ms",
+            ),
+            switch("best-effort", "write what comes nearest where nothing meets the budgets"),
+            value(
+                "front",
+                "DIR",
+                "write every model that no other is better than in latency and in loss",
+            ),
+            value(
+                "losses",
+                "HOW",
+                "what single ops lose, for budgets and fronts (default: measured, each op alone)",
+                choices=("measured", "estimated"),
+            ),
+            value(
+                "state", "DIR", "keep here what single ops lose, and go on where a run was stopped"
+            ),
+            value(
+                "workers",
+                "N|ADDRESS",
+                "measure what single ops lose in so many processes, or on a scheduler of Dask",
             ),
             value(
                 "scheme",

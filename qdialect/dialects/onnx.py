@@ -71,7 +71,7 @@ DIMS = "onnx.dims"
 STORED_TRANSPOSED = "onnx.stored_transposed"
 #: the accuracy level of a product whose weight the file stores as MatMulNBits does
 N_BITS = "onnx.n_bits"
-#: an op that the file has as DynamicQuantizeMatMul
+#: an op that the file has as DynamicQuantizeMatMul, or that goes out as DynamicQuantizeLSTM
 FUSED = "onnx.fused"
 #: a maximum over all spatial dimensions that the file has as GlobalMaxPool
 GLOBAL_POOL = "onnx.global_pool"

@@ -76,11 +76,12 @@ class OnnxRuntime:
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
         """A session on `source` if that is an ONNX file, else on the exported `module`."""
         from qdialect.formats.onnx.write import OrtEngine, write_model
-        from qdialect.reference import Interpreter, argument_names
+        from qdialect.reference import Interpreter, argument_names, output_names
         from qdialect.reference.narrow import as_laid_out, as_narrow
 
         function = Interpreter(ctx, module).function()
         types = dict(zip(argument_names(function), function.function_type.inputs, strict=True))
+        names = output_names(function)
         if source is not None and source.suffix == ".onnx":
             engine = OrtEngine(source, optimize=optimize)
         else:
@@ -92,7 +93,8 @@ class OnnxRuntime:
                     known = ", ".join(engine.inputs)
                     raise InputError(f"no input '{name}' (inputs: {known})", code="bad-input")
             feeds = {n: as_narrow(a, types[n]) if n in types else a for n, a in inputs.items()}
-            return {name: as_laid_out(array) for name, array in engine.run(feeds).items()}
+            arrays = map(as_laid_out, engine.run(feeds).values())
+            return dict(zip(names, arrays, strict=True))
 
         return run
 

@@ -47,7 +47,7 @@ class Formats:
 
     ops: list[list[State]] = field(default_factory=list[list[State]])
     values: list[Value] = field(default_factory=list[Value])
-    pairs: dict[tuple[int, int], Table] = field(default_factory=dict[tuple[int, int], Table])
+    pairs: list[tuple[int, int, Table]] = field(default_factory=list[tuple[int, int, Table]])
 
     def solve(self, start: Sequence[int]) -> tuple[list[int], Parts]:
         """The number of the state of each op, at least cost or as good as `start`, and what was
@@ -55,8 +55,8 @@ class Formats:
         problem = Problem()
         for states in self.ops:
             problem.variable([state.cost for state in states])
-        for pair, table in self.pairs.items():
-            problem.add(*pair, table)
+        for one, other, table in self.pairs:
+            problem.add(one, other, table)
         states = list(start)
         for value in self.values:
             states.append(self._value(problem, value, start))
@@ -66,7 +66,7 @@ class Formats:
     def cost(self, states: Sequence[int]) -> int:
         """The cost of an assignment, every value converted to what its users take."""
         total = sum(options[n].cost for options, n in zip(self.ops, states, strict=True))
-        total += sum(table[states[u]][states[v]] for (u, v), table in self.pairs.items())
+        total += sum(table[states[u]][states[v]] for u, v, table in self.pairs)
         for value in self.values:
             made = 0 if value.producer is None else self._format(value.producer, states)
             needed = {self._format(user, states) for user in value.users}

@@ -114,7 +114,10 @@ def _split(
     shape, dtype = header
     declared = declared_shape(kind)
     if dtype != runtime_dtype(kind):
-        _refuse(path, f"input '{name}' has dtype {dtype}, but its type is {kind}", "bad-data")
+        message = f"input '{name}' has dtype {dtype}, but its type is {kind}"
+        if dtype.kind in "fiub":
+            message += f": save array.astype('{runtime_dtype(kind)}')"
+        _refuse(path, message, "bad-data")
     if whole:
         if compatible(declared, shape):
             return 1, None
@@ -133,7 +136,16 @@ def _split(
         path,
         f"input '{name}' has shape {list(shape)}, which is no number of samples of {kind}",
         "bad-data",
+        *_channels_last(declared, shape),
     )
+
+
+def _channels_last(declared: tuple[int, ...], shape: tuple[int, ...]) -> Sequence[str]:
+    """What to do where the samples would fit with their last dimension in front."""
+    moved = (shape[0], shape[-1], *shape[1:-1]) if len(shape) > 2 else ()
+    if len(moved) == len(declared) and compatible(declared[1:], moved[1:]):
+        return [f"its channels seem to be last: np.moveaxis(array, -1, 1) is of {list(moved)}"]
+    return []
 
 
 def _paths(source: Path) -> list[Path]:
@@ -168,5 +180,5 @@ def _only(path: Path, names: list[str]) -> str:
     return names[0]
 
 
-def _refuse(path: Path, message: str, code: str) -> NoReturn:
-    raise InputError(message, where=Where(str(path)), code=code)
+def _refuse(path: Path, message: str, code: str, *notes: str) -> NoReturn:
+    raise InputError(message, where=Where(str(path)), code=code, notes=notes)

@@ -50,6 +50,7 @@ from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import ALL, Selection, keep_float_ops, select
+from qdialect.quantization.tables import find_tables
 from qdialect.quantization.values import Values, op_keys
 from qdialect.reference import Interpreter, argument_names
 from qdialect.rewrite import Refusal
@@ -191,6 +192,7 @@ def apply_profile(
             )
     selection = select(values)
     grids = assign(selection)
+    find_tables(selection)
     for op, why in selection.left.items():
         if reason := whole.get(key_text(op)):
             selection.left[op] = Refusal(why.code, f"{why.reason}; not in pieces: {reason}")

@@ -33,9 +33,11 @@ from qdialect.numerics.sums import SUMS, Span
 from qdialect.numerics.weights import Choice, Sums, choose_weights, zero_of
 from qdialect.ops import constant_array, shape_of
 from qdialect.ops.base import ranked
+from qdialect.ops.recurrent import RecurrentOp
 from qdialect.ops.shapes import DYNAMIC as UNKNOWN
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import UniformType, element_type, quant_element, with_element
+from qdialect.quantization.layers import layer_refusal, write_layer
 from qdialect.quantization.products import replace_product
 from qdialect.quantization.values import (
     Values,
@@ -65,13 +67,15 @@ _LARGEST_SUM = 1 << 31
 
 def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusal | None:
     """Why an op cannot quantize its input as it runs; None: it can. No codes are chosen yet."""
+    if isinstance(op, RecurrentOp):
+        return _weights_refusal(values) or layer_refusal(values, op)
     kind, acc, target = _KINDS.get(op.name), behavior.accumulator, values.ctx.target
     if kind is None or acc is None:
         return Refusal("dynamic-kind", "no op quantizes the input of such a one as it runs")
     if kind.name not in target.kernels:
         return Refusal("target", f"'{target.name}' quantizes no input of a product as it runs")
-    if values.recipe.weights not in _BYTES:
-        return Refusal("dynamic-weights", f"its weights would be {values.recipe.weights}, no bytes")
+    if (refusal := _weights_refusal(values)) is not None:
+        return refusal
     x, result = op.operands[acc.lhs], op.results[0]
     array = real_array(op.operands[acc.rhs], values.ctx.blobs)
     if array is None or not float_value(x):
@@ -93,12 +97,22 @@ def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
     return None if reason is None else Refusal("target", reason)
 
 
+def _weights_refusal(values: Values) -> Refusal | None:
+    weights = values.recipe.weights
+    if weights in _BYTES:
+        return None
+    return Refusal("dynamic-weights", f"its weights would be {weights}, no bytes")
+
+
 def write_dynamic(values: Values, op: Operation, behavior: Behavior) -> None:
     """Put an op that is not refused into this state: the product and, where it has one, its bias
     added in f32.
 
     Weights that are codes of bytes keep them; others are chosen as the recipe says: per channel
     or per tensor, by least squared error or by their largest number."""
+    if isinstance(op, RecurrentOp):
+        write_layer(values, op, _layer_sums(values, op))
+        return
     acc = behavior.accumulator
     assert acc is not None
     codes, params = _existing_codes(values, op, acc) or _codes(values, op, acc)
@@ -167,6 +181,17 @@ def _codes(values: Values, op: Operation, acc: Accumulator) -> tuple[NDArray[Any
 def _sums(values: Values, op: Operation, acc: Accumulator, params: QParams) -> Sums:
     """What the target adds up products with such weights in."""
     kind = values.ctx.target.sums(_like(op, acc, params), [None, params], [None])
+    return Sums(1.0, _INPUT, kind=kind or SUMS)
+
+
+def _layer_sums(values: Values, op: RecurrentOp) -> Sums:
+    """What the target adds up the products of a layer in: as those of a product."""
+    storage = Storage.of(values.recipe.weights)
+    params = QParams.per_tensor(storage, 1.0, zero_of(storage), "f32")
+    weight = ranked(UniformType(params), (shape_of(op.weight)[2], 1))
+    x = create_ssa_value(ranked(f32, (1, shape_of(op.weight)[2])))
+    asked = nn.DynamicMatMulOp(x, create_ssa_value(weight), result_types=[ranked(f32, (1, 1))])
+    kind = values.ctx.target.sums(asked, [None, params], [None])
     return Sums(1.0, _INPUT, kind=kind or SUMS)
 
 

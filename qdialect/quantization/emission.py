@@ -17,6 +17,7 @@ from qdialect.quantization.blocks import WEIGHTS_ONLY, write_weights
 from qdialect.quantization.dynamic import DYNAMIC, write_dynamic
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.selection import Selection
+from qdialect.quantization.tables import TABLE, write_table
 from qdialect.quantization.values import codes_behind
 
 
@@ -47,6 +48,8 @@ def emit(selection: Selection, grids: Grids) -> None:
             write_weights(selection.values, op, behavior)
         if why.code == DYNAMIC and behavior is not None:
             write_dynamic(selection.values, op, behavior)
+        if why.code == TABLE:
+            write_table(selection.values, op)
     for op in selection.ops:
         _components(op, selection, grids)
 

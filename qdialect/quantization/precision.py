@@ -12,31 +12,43 @@ elements where that op is in another state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.cost import elements
 from qdialect.behaviors.shapes import shape_of
-from qdialect.placement import Parts
+from qdialect.context import QContext
+from qdialect.placement import INFINITE, Parts
 from qdialect.placement.formats import Formats, State, Value
 from qdialect.quantization.recipe import Precision
-from qdialect.quantization.selection import Selection, concerns
-from qdialect.quantization.values import Values, float_value
+from qdialect.quantization.selection import concerns
+from qdialect.quantization.values import float_value, float_values
 
-FORMATS = {Precision.FLOAT: 0, Precision.CODES: 1}
+FORMATS = {
+    Precision.FLOAT: 0,
+    Precision.CODES: 1,
+    Precision.DYNAMIC: 0,
+    Precision.WEIGHTS: 0,
+}
+"""Whether what an op takes and gives in a state are floats (0) or codes (1)."""
+CHANNELS_FIRST = 20
+"""So many times as long ONNX Runtime's pools of bytes take where channels are first (17 to 33 were
+measured)."""
 
 
 @dataclass(frozen=True)
 class Time:
-    """What an op took in a run, in nanoseconds, and whether it took and gave floats then."""
+    """What an op took in a run, in nanoseconds, whether it took and gave floats then, and whether
+    its kernel was one for channels that are last."""
 
     nanoseconds: float
     takes_floats: bool = True
     gives_floats: bool = True
+    channels_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,11 +74,20 @@ class Rates:
 
 @dataclass(frozen=True)
 class Times:
-    """What was measured: for each state the times of ops by number, in runs of the whole model in
-    that state, and of conversions."""
+    """What was measured: for each state the times of ops by number, in a run of the whole model in
+    which all ops that can be (`able`) are in that state, and of conversions."""
 
     ops: Mapping[Precision, Mapping[int, Time]]
+    able: Mapping[Precision, Collection[int]]
     rates: Rates
+    #: nanoseconds that an op takes more: numbers of the one above and of it, and their states
+    beside: Mapping[tuple[int, int, Precision, Precision], float] = field(
+        default_factory=dict["tuple[int, int, Precision, Precision]", float]
+    )
+
+    def total(self, state: Precision) -> float:
+        """Nanoseconds of the ops of the run in a state."""
+        return sum(time.nanoseconds for time in self.ops[state].values())
 
 
 @dataclass(frozen=True)
@@ -78,45 +99,92 @@ class Plan:
     parts: Parts
 
 
+@dataclass(frozen=True)
+class Losses:
+    """Noise over signal of an output that single roundings make; independent noises add.
+
+    `ops` are by number of op: with its weights in codes, and its result rounded to codes. It is
+    also taken for a product that quantizes its input as it runs: that is rounded in the place of
+    the result.  `values` are of values of floats that are converted to codes.
+    """
+
+    ops: Mapping[int, float] = field(default_factory=dict[int, float])
+    values: Mapping[SSAValue, float] = field(default_factory=dict[SSAValue, float])
+
+
 def plan(
-    selection: Selection,
+    function: FuncOp,
+    ctx: QContext,
     times: Times,
-    losses: Mapping[int, float] = MappingProxyType({}),
+    losses: Losses | None = None,
     weight: float = 0.0,
 ) -> Plan:
-    """The states of the ops of a function, of which `selection` can be on codes, that are
-    fastest, or of least
+    """The states of the ops of a float function that are fastest, or of least
 
-        nanoseconds + weight * sum of losses of the ops on codes.
+    nanoseconds + weight * (sum of losses of the ops that are not on floats, and of the values
+                            that are converted to codes).
 
-    `losses` are by number of op: noise over signal of an output, with that op alone on codes;
-    independent noises add.
     """
-    return _Statement(selection, times, losses, weight).solve()
+    return _Statement(function, ctx, times, losses or Losses(), weight).solve()
+
+
+def corrected(function: FuncOp, times: Times, planned: Plan, measured: Mapping[int, Time]) -> Times:
+    """The times, with what was measured of a plan: an op may take longer beside one in another
+    state (an image whose channels are not last), which only that shows. What an op was once
+    slower than, it is; else a plan that was tried would look as good as one that was not."""
+    ops = list(function.body.block.ops)
+    places = {op: place for place, op in enumerate(ops)}
+    known = {state: dict(each) for state, each in times.ops.items()}
+    beside = dict(times.beside)
+    for place, time in measured.items():
+        state = planned.states.get(place, Precision.FLOAT)
+        before = known[state].get(place)
+        more = time.nanoseconds - (0.0 if before is None else before.nanoseconds)
+        if before is None or more <= 0:
+            continue
+        others: list[tuple[int, int, Precision, Precision]] = []
+        for value in filter(float_value, ops[place].operands):
+            above = places.get(value.owner) if isinstance(value.owner, Operation) else None
+            of_above = None if above is None else planned.states.get(above)
+            if above is not None and of_above is not None and FORMATS[of_above] != FORMATS[state]:
+                others.append((above, place, of_above, state))
+        for key in others:
+            beside[key] = max(beside.get(key, 0.0), more / len(others))
+        if not others:
+            known[state][place] = time
+    return replace(times, ops=known, beside=beside)
 
 
 @dataclass
 class _Statement:
-    selection: Selection
+    function: FuncOp
+    ctx: QContext
     times: Times
-    losses: Mapping[int, float]
+    losses: Losses
     weight: float
     problem: Formats = field(default_factory=Formats)
     places: dict[Operation, int] = field(default_factory=dict[Operation, int])
     numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
     states: list[list[Precision]] = field(default_factory=list[list[Precision]])
+    _slower: dict[tuple[int, int], dict[tuple[Precision, Precision], int]] = field(
+        default_factory=dict["tuple[int, int]", "dict[tuple[Precision, Precision], int]"]
+    )
 
     def solve(self) -> Plan:
-        values = self.selection.values
-        ops = list(values.block.ops)
+        ops = list(self.function.body.block.ops)
         self.places.update((op, place) for place, op in enumerate(ops))
+        for (above, place, *states), more in self.times.beside.items():
+            self._slower.setdefault((above, place), {})[states[0], states[1]] = round(more)
         for op in ops:
             if concerns(op):
                 self._op(op)
         for op in self.numbers:
             self._fused(op)
-        for value in values.all_values():
-            self._value(value, values)
+            self._moved(op)
+            self._turned(op)
+            self._corrected(op)
+        for value in float_values(self.function):
+            self._value(value)
         start = [0] * len(self.numbers)
         found, parts = self.problem.solve(start)
         states = {self.places[op]: self.states[n][found[n]] for op, n in self.numbers.items()}
@@ -124,17 +192,21 @@ class _Statement:
 
     def _op(self, op: Operation) -> None:
         self.numbers[op] = len(self.numbers)
+        behavior, place = self.ctx.behaviors.get(op), self.places[op]
+        product = behavior is not None and behavior.accumulator is not None
         states = [Precision.FLOAT]
-        if op in self.selection.ops:
-            states.append(Precision.CODES)
+        for state, able in self.times.able.items():
+            # A product is never free: one without a time was not found among the nodes.
+            if place in able and (place in self.times.ops[state] or not product):
+                states.append(state)
         self.states.append(states)
         self.problem.ops.append([State(self._price(op, s), FORMATS[s]) for s in states])
 
     def _price(self, op: Operation, state: Precision) -> int:
         """What an op costs in a state; on codes, with the casts that it has there."""
         time, rates = self._time(op, state), self.times.rates
-        loss = self.losses.get(self.places[op], 0.0) if state is Precision.CODES else 0.0
-        price = self.weight * loss
+        loss = self.losses.ops.get(self.places[op], 0.0)
+        price = self.weight * loss if state is not Precision.FLOAT else 0.0
         if time is None:
             return round(price)
         price += time.nanoseconds
@@ -152,40 +224,74 @@ class _Statement:
 
     def _fused(self, op: Operation) -> None:
         """What an op costs that is executed with another, where the other is in another state."""
-        n = self.numbers[op]
-        for index, state in enumerate(self.states[n]):
+        for state in self.states[self.numbers[op]]:
             if self._time(op, state) is not None:
                 continue
             anchor = self._executed_with(op, state)
-            if anchor is None or op not in self.selection.ops or anchor not in self.selection.ops:
+            codes = self.times.able[Precision.CODES]
+            if anchor is None or not {self.places[op], self.places[anchor]} <= set(codes):
                 continue
-            m = self.numbers[anchor]
             alone = round(self.times.rates.dequantize(sum(map(elements, op.results))))
-            table = [
-                [alone * (i == index and other is not state) for i in range(len(self.states[n]))]
-                for other in self.states[m]
-            ]
-            known = self.problem.pairs.get((m, n))
-            if known is not None:
-                table = [
-                    [a + b for a, b in zip(*rows, strict=True)]
-                    for rows in zip(known, table, strict=True)
-                ]
-            self.problem.pairs[m, n] = table
+            others = (other for other in Precision if other is not state)
+            self._beside(anchor, op, {(other, state): alone for other in others})
+
+    def _beside(
+        self, above: Operation, op: Operation, costs: Mapping[tuple[Precision, Precision], int]
+    ) -> None:
+        """Add what the states of two ops cost together."""
+        m, n = self.numbers[above], self.numbers[op]
+        table = [[costs.get((one, other), 0) for other in self.states[n]] for one in self.states[m]]
+        self.problem.pairs.append((m, n, table))
+
+    def _moved(self, op: Operation) -> None:
+        """Casts are moved past an op that moves or picks the elements of one value, by us and by
+        runtimes: it is on floats only between floats."""
+        behavior = self.ctx.behaviors.get(op)
+        if behavior is None or not behavior.commutes:
+            return
+        above = [v.owner for v in op.operands if float_value(v)]
+        if len(above) != 1 or Precision.CODES not in self.states[self.numbers[op]]:
+            return
+        for near in (*above, *(use.operation for result in op.results for use in result.uses)):
+            if isinstance(near, Operation) and near in self.numbers:
+                self._beside(near, op, {(Precision.CODES, Precision.FLOAT): INFINITE})
+
+    def _turned(self, op: Operation) -> None:
+        """Channels are last behind a product on codes; where the nearest product above is on
+        floats they are not, and the kernel for that is a slow one."""
+        time, above = self._time(op, Precision.CODES), op
+        if time is None or not time.channels_last:
+            return
+        behaviors = self.ctx.behaviors
+        while (found := self._above(above)) is not None:
+            above, behavior = found, behaviors.get(found)
+            if behavior is not None and behavior.accumulator is not None:
+                slow = round(CHANNELS_FIRST * time.nanoseconds)
+                floats = (state for state, form in FORMATS.items() if not form)
+                self._beside(above, op, {(state, Precision.CODES): slow for state in floats})
+                return
+
+    def _corrected(self, op: Operation) -> None:
+        """What an op took longer beside another that is in another state."""
+        for above in dict.fromkeys(value.owner for value in filter(float_value, op.operands)):
+            if isinstance(above, Operation) and above in self.numbers:
+                known = self._slower.get((self.places[above], self.places[op]))
+                if known is not None:
+                    self._beside(above, op, known)
 
     def _executed_with(self, op: Operation, state: Precision) -> Operation | None:
         """The nearest op above that has a time in a state."""
-        above = op
-        while True:
-            owners = [v.owner for v in above.operands if float_value(v)]
-            made = [o for o in owners if isinstance(o, Operation) and o in self.numbers]
-            if not made:
-                return None
-            above = made[0]
-            if self._time(above, state) is not None:
-                return above
+        above = self._above(op)
+        while above is not None and self._time(above, state) is None:
+            above = self._above(above)
+        return above
 
-    def _value(self, value: SSAValue, values: Values) -> None:
+    def _above(self, op: Operation) -> Operation | None:
+        """The op that makes the first of its operands that an op makes."""
+        owners = (value.owner for value in op.operands if float_value(value))
+        return next((o for o in owners if isinstance(o, Operation) and o in self.numbers), None)
+
+    def _value(self, value: SSAValue) -> None:
         owner = value.owner
         producer = self.numbers.get(owner) if isinstance(owner, Operation) else None
         users = [use.operation for use in value.uses]
@@ -202,10 +308,11 @@ class _Statement:
         # Float kernels for images take channels in blocks, those on codes channels last.
         moves = 2 * rates.move(count) if self._is_image(value, near) else 0.0
         to_codes, to_floats = rates.quantize(count) + moves, rates.dequantize(count) + moves
+        to_codes += self.weight * self.losses.values.get(value, 0.0)
         return [[0, round(to_codes)], [round(to_floats), 0]]
 
     def _is_image(self, value: SSAValue, near: list[Operation]) -> bool:
         if not isinstance(value.type, TensorType) or len(shape_of(value)) < 4:
             return False
-        behaviors = self.selection.values.ctx.behaviors
+        behaviors = self.ctx.behaviors
         return any((b := behaviors.get(op)) is not None and b.has_weights for op in near)

@@ -5,7 +5,8 @@ One figure for a whole output hides what is small beside something large, so eac
 model and y in the quantized one:
 
     sqnr_db   10 log10(sum x² / sum (x - y)²) over all elements of all samples
-    mean_db   the mean over samples of the same of one sample: not that of the loudest
+    mean_db   the mean over samples of the same of one sample: not that of the loudest. More than
+              `ENOUGH` of one sample, or than `sqnr_db`, is no better: it is certain anyway
     channels  sqnr_db of each channel
 
 What is compared across parts and models is `sqnr_db`. Of a channel whose mean power is below
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Arrays = Mapping[str, Array]
 
+ENOUGH = 60.0
+"""Decibels of one sample."""
 NEGLIGIBLE = 1e-4
 """Of the mean power of a part."""
 ALIVE = 4 / 256
@@ -168,12 +171,16 @@ class Quality:
             worst = sorted(shown, key=lambda p: p.sqnr_db if p.is_real else math.inf)[:most]
             shown = [part for part in shown if part in worst]
         heading = ("output", "SQNR", "mean of samples", "worst channel", "same winner", "dead")
-        return [heading, *(_row(part) for part in shown)]
+        rows = [_row(part) for part in shown]
+        # A column that says nothing of any part is left out.
+        kept = [n for n in range(len(heading)) if n < 3 or any(row[n] for row in rows)]
+        return [tuple(row[n] for n in kept) for row in (heading, *rows)]
 
 
 def _row(one: PartQuality) -> tuple[str, ...]:
     worst = one.worst_channel
-    channel = "" if worst is None else f"{worst}: {db_text(one.worst_channel_db)}"
+    differs = worst is not None and one.worst_channel_db < math.inf
+    channel = f"{worst}: {db_text(one.worst_channel_db)}" if differs else ""
     dead = "all of it" if one.is_dead else ", ".join(map(str, one.dead[:4]))
     if len(one.dead) > 4 and not one.is_dead:
         dead += f" and {len(one.dead) - 4} more"
@@ -202,6 +209,14 @@ class Judge:
         self.parts = list(parts)
         self.expected = list(expected)
 
+    def no_number(self) -> str | None:
+        """The first output in which the float model itself gives NaN; None where none does."""
+        for sample in self.expected:
+            for name, array in sample.items():
+                if array.dtype.kind == "f" and np.isnan(array).any():
+                    return name
+        return None
+
     def judge(self, actual: Iterable[Arrays]) -> Quality:
         """The quality of outputs on the same samples, in the same order."""
         tallies = [_Tally(part) for part in self.parts]
@@ -222,7 +237,7 @@ class Judge:
 def _sample_db(part: Part, expected: Arrays, actual: Arrays) -> float:
     tally = _Tally(part)
     tally.add(expected[part.output], actual[part.output])
-    return decibels(*tally.powers()) if tally.compared else math.nan
+    return decibels(*tally.powers()) if tally.counts.any() else math.nan
 
 
 @dataclass
@@ -309,18 +324,18 @@ class _Tally:
 
     def quality(self) -> PartQuality:
         """What the sums say."""
-        if self.ends is None:
+        if self.ends is None or not self.counts.any():
             share = self.same[0] / self.same[1] if self.same[1] else None
             return PartQuality(
                 self.part, math.nan, math.nan, agreement=share, not_compared=self.not_compared
             )
-        finite = [db for db in self.each if math.isfinite(db)]
-        lost = any(db == -math.inf for db in self.each)
-        mean = -math.inf if lost else sum(finite) / len(finite) if finite else math.inf
+        sqnr = decibels(*self.powers())
+        most = max(ENOUGH, sqnr)
+        mean = sum(min(db, most) for db in self.each) / len(self.each)
         dead, is_dead = self._dead()
         return PartQuality(
             self.part,
-            decibels(*self.powers()),
+            sqnr,
             mean,
             self._channels(),
             self.winners[0] / self.winners[1] if self.winners[1] else None,

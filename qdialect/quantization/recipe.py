@@ -21,9 +21,9 @@ class Precision(Enum):
 
     FLOAT = "float"
     CODES = "codes"
-    #: a product that quantizes its input as it runs, and gives floats
+    #: floats, with the input quantized as the model runs, and weights in codes (`dynamic`)
     DYNAMIC = "dynamic"
-    #: a float product of weights in codes
+    #: floats, with weights in codes (`blocks`)
     WEIGHTS = "weights-only"
 
 

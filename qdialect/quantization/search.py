@@ -6,10 +6,11 @@ with ranges of least squared error, the other 10 dB with the whole ranges.  So s
 tried on a part of the calibration data.
 
 What counts is the mean over samples of the SQNR in dB, since a sum of squares over all
-samples is that of the few worst ones, and says little of other data.  More than `ENOUGH` dB
-of one sample is no better than that: it is a class that is certain anyway.  For the same
-reason what a steep last op (a softmax, a sigmoid) is applied to counts as much as what it
-makes of it.
+samples is that of the few worst ones, and says little of other data.  Of one sample, the worst
+part of the outputs (`output_parts`) counts as much as the mean of all: boxes in pixels do not
+make up for scores.  More than `ENOUGH` dB of a part is no better than that: it is a class that is
+certain anyway.  For the same reason what a steep last op (a softmax, a sigmoid) is applied to is
+a part, too.
 
 One thing after another is chosen: ranges of values, ranges of weights, whether biases are
 corrected.  The plainest way is the safe one: another is taken if it is better by more than
@@ -33,12 +34,13 @@ from qdialect.context import QContext
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, string_list, strings
 from qdialect.profile.record import Profile
 from qdialect.quantization.apply_profile import Correct, apply_profile
+from qdialect.quantization.output_parts import parts_of
+from qdialect.quantization.quality import ENOUGH, Judge
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import select
 from qdialect.quantization.values import Values, float_value
 from qdialect.reference import Interpreter
 
-ENOUGH = 60.0
 DOUBT = 2.0
 FEW = 4
 
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trial:
-    """A recipe that was tried, and what it gave: mean dB over samples and values."""
+    """A recipe that was tried, and what it gave: the mean of `score` over samples, in dB."""
 
     recipe: Recipe
     sqnr: float
@@ -87,8 +89,7 @@ def best_recipe(
     places = steep_ends(module, ctx, profile, recipe)
     plain = module.clone()
     _return_operands(_at(plain, places, ctx), ctx)
-    run = open_run(plain)
-    expected = [run(sample) for sample in samples]
+    judge = Judge(parts_of(plain, ctx), map(open_run(plain), samples))
 
     def scores(choice: Recipe) -> Iterator[float]:
         clone, session = module.clone(), ctx.clone()
@@ -96,7 +97,7 @@ def best_recipe(
         apply_profile(clone, session, profile, choice, correct=correct)
         _return_operands(ends, ctx)
         quantized = open_run(clone)
-        return (score(a, quantized(s)) for a, s in zip(expected, samples, strict=True))
+        return (score(judge.sample_db(n, quantized(s))) for n, s in enumerate(samples))
 
     recipe = replace(recipe, calibration="minmax", weight_ranges="minmax")
     recipe = replace(recipe, correct_bias=recipe.correct_bias and correct is not None)
@@ -141,14 +142,10 @@ def surely(gains: Sequence[float]) -> bool:
     return fmean(gains) > max(DOUBT * stdev(gains) / math.sqrt(len(gains)), 0.0)
 
 
-def score(expected: Arrays, actual: Arrays) -> float:
-    """The mean over the float values of one sample of the SQNR in dB."""
-    each = [
-        min(sqnr([{name: array}], [actual]), ENOUGH)
-        for name, array in expected.items()
-        if array.dtype.kind == "f"
-    ]
-    return sum(each) / len(each) if each else ENOUGH
+def score(parts: Sequence[float]) -> float:
+    """Of the dB of each part of one sample: half their mean and half the least."""
+    each = [max(min(db, ENOUGH), -ENOUGH) for db in parts]
+    return (fmean(each) + min(each)) / 2 if each else ENOUGH
 
 
 def steep_ends(module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe) -> list[int]:

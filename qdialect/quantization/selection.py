@@ -17,6 +17,7 @@ values, and none of these holds:
 | `moves-floats` | it moves or picks elements, between float ops only |
 | `weights-only` | only its weights are codes (`Recipe.weights_only`) |
 | `dynamic` | it quantizes its input as it runs (`Recipe.dynamic`) |
+| `table` | it picks rows of a table, which becomes codes with a scale for each row (`tables`) |
 | `grid` | no qparams fit: the reason tells |
 | `target` | the target does not run it on such types |
 | `faster-float` | it is faster so, with all the casts around it (`precision`) |
@@ -42,6 +43,7 @@ from qdialect.analysis.cost import elements
 from qdialect.behaviors import Behavior, PortKind, Size
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
+from qdialect.ops import MulOp
 from qdialect.ops.component_keys import all_keys
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.quant import DCastOp, QCastOp
@@ -53,6 +55,7 @@ from qdialect.quantization.values import (
     Values,
     float_value,
     is_constant,
+    only_user,
     op_keys,
     real_array,
     users,
@@ -61,6 +64,8 @@ from qdialect.rewrite import Refusal
 from qdialect.targets.base import Interface
 
 _STEEP = ("amplifies", "float-result")
+_POINTS = 4097
+"""At so many points the slope of a function is looked at."""
 
 
 class _Below(Flag):
@@ -101,19 +106,21 @@ class Selection:
         """Drop the ops for which it does not pay, given the others.
 
         Whatever follows from a dropped op is above or below it, so a sweep in the right
-        direction finds a whole chain of consequences.  Where there is a plan, it knows.
+        direction finds a whole chain of consequences.  A plan knows what pays: then only what
+        would lose too much is dropped.
         """
         if self.values.recipe.plan is not None:
+            self._sweep_up(self._lossy)
             return
         before = -1
         while len(self.ops) != before:
             before = len(self.ops)
-            self._sweep_up()
+            self._sweep_up(self._useless)
             self._sweep_down()
         self._drop_regions()
 
-    def _sweep_up(self) -> None:
-        """Drop ops whose results nobody wants in integers."""
+    def _sweep_up(self, refusal_of: Callable[[Operation, Behavior], Refusal | None]) -> None:
+        """Drop ops that are refused, from the last to the first."""
         self._below.clear()
         for op in reversed(list(self.values.block.ops)):
             for result in op.results:
@@ -121,8 +128,7 @@ class Selection:
             behavior = self.ops.get(op)
             if behavior is None or behavior.has_weights:
                 continue
-            mover = behavior.commutes
-            refusal = self._mixed(op, behavior) if mover else self._unwanted(op)
+            refusal = refusal_of(op, behavior)
             if refusal is not None:
                 self.drop(op, refusal)
         for argument in self.values.block.args:
@@ -164,10 +170,26 @@ class Selection:
             return True
         return _CONTRACTED in self._below.get(value, _NOTHING)
 
-    def _unwanted(self, op: Operation) -> Refusal | None:
+    def _lossy(self, op: Operation, behavior: Behavior) -> Refusal | None:
+        """Why an op whose codes nobody computes with would lose too much."""
+        below = self._all_below(op)
+        if below & (_INTEGER | _CONTRACTED):
+            return None
+        if behavior.commutes:
+            return self._mixed(op, behavior)
+        return self._returned(behavior) if _Below.RETURNED in below else None
+
+    def _all_below(self, op: Operation) -> _Below:
         below = _NOTHING
         for result in op.results:
             below |= self._below[result]
+        return below
+
+    def _useless(self, op: Operation, behavior: Behavior) -> Refusal | None:
+        """Why nobody wants the codes of an op."""
+        if behavior.commutes:
+            return self._mixed(op, behavior)
+        below = self._all_below(op)
         if below & (_INTEGER | _CONTRACTED):
             return None
         if _Below.RETURNED in below:
@@ -183,9 +205,7 @@ class Selection:
     def _mixed(self, op: Operation, behavior: Behavior) -> Refusal | None:
         """Parts of a concat that are too different for one scale, where nobody computes with it:
         of boxes in pixels and scores below 1 on 256 codes, nothing is left of the scores."""
-        below = _NOTHING
-        for result in op.results:
-            below |= self._below[result]
+        below = self._all_below(op)
         parts, most = runtime_tied(op, behavior), self.values.recipe.max_steps
         if below & (_INTEGER | _CONTRACTED) or len(parts) < 2 or not isfinite(most):
             return None
@@ -243,9 +263,10 @@ def select(values: Values) -> Selection:
         )
         if op not in keep_float:
             other = _other_state(values, op, behavior, states, selection)
-            if other is None and plan is not None:
-                other = _PLANNED.get(plan.get(number, Precision.CODES))
-            refusal = other or refusal
+            if other is not None:
+                refusal = other
+            elif plan is not None:
+                refusal = _planned(plan.get(number, Precision.CODES), refusal)
         if refusal is None:
             assert behavior is not None
             selection.ops[op] = behavior
@@ -264,14 +285,6 @@ class _State:
     refusal: Callable[[Values, Operation, Behavior], Refusal | None]
     named: frozenset[Operation]
     all: bool
-
-
-_PLANNED = {
-    Precision.FLOAT: Refusal("faster-float", "it is faster on floats, with the casts around it"),
-    Precision.DYNAMIC: Refusal(DYNAMIC, "it quantizes its input as it runs"),
-    Precision.WEIGHTS: Refusal(WEIGHTS_ONLY, "only its weights are codes"),
-}
-"""What a plan makes of an op that is not on codes."""
 
 
 def _states(values: Values) -> Sequence[_State]:
@@ -312,6 +325,17 @@ def _other_state(
         if op in state.named:
             selection.not_so[op] = Refusal(why.code, f"not {state.code}: {why.reason}")
     return None
+
+
+def _planned(state: Precision, refusal: Refusal | None) -> Refusal | None:
+    """Why an op that a plan has in a state is not on codes; `refusal` is why it cannot be."""
+    if state is Precision.DYNAMIC:
+        return Refusal(DYNAMIC, "it is faster so, quantizing its input as it runs")
+    if state is Precision.WEIGHTS:
+        return Refusal(WEIGHTS_ONLY, "it is faster so, with its weights alone in codes")
+    if state is Precision.FLOAT and refusal is None:
+        return Refusal("faster-float", "it is faster on floats, with the casts around it")
+    return refusal
 
 
 def concerns(op: Operation) -> bool:
@@ -370,9 +394,25 @@ def _amplification(values: Values, op: Operation, behavior: Behavior) -> Refusal
         if gain is None or not isfinite(gain):
             return Refusal("amplifies", f"no bound for what a step of the {role} does")
         steps = gain * _width(values.range(operand)) / result if result else 0.0
-        if steps > values.recipe.max_steps:
+        if steps > values.recipe.max_steps and not _is_mild_gate(values, op, behavior):
             return Refusal("amplifies", f"a step of the {role} may be {steps:.3g} of the result")
     return None
+
+
+def _is_mild_gate(values: Values, op: Operation, behavior: Behavior) -> bool:
+    """Whether an op is a function f of x that only gates x, in a product x f(x), and a step of x
+    does little to that: at most the greatest |x f'(x)| times it. Where a gate (sigmoid, hard
+    sigmoid) is steep, x is small."""
+    user, x = only_user(op.results[0]), op.operands[0]
+    if not isinstance(user, MulOp) or {*user.operands} != {x, op.results[0]}:
+        return False
+    found, result = values.range(x), _width(values.range(user.results[0]))
+    if behavior.pointwise is None or len(op.operands) != 1 or found is None or not result:
+        return False
+    points = np.linspace(found.low, found.high, _POINTS)
+    made = np.abs(np.diff(behavior.pointwise(op, points)) / np.diff(points))
+    gain = float((made * np.maximum(np.abs(points[1:]), np.abs(points[:-1]))).max(initial=0.0))
+    return gain * _width(found) / result <= values.recipe.max_steps
 
 
 def _width(found: Range | None) -> float:

@@ -146,7 +146,9 @@ document.getElementById("subtitle").textContent = data.subtitle;
 const showCell = {
   op: (cell) => cell[0] === "" ? "" : opCell(cell[0], cell[1]),
   histogram: (index) => ({ text: "", rank: 0, show: () => histogram(data.histograms[index], 200, 34) }),
-  meter: (cell, most) => ({ text: number(cell), rank: cell ?? Infinity, show: () => cell == null
+  meter: (cell, most) => typeof cell === "string"
+    ? { text: cell, rank: -Infinity, show: () => make("span", {}, cell) }
+    : ({ text: number(cell), rank: cell ?? Infinity, show: () => cell == null
     ? make("span", {}, "exact")
     : make("span", {}, make("span", { class: "meter", style: `width:${Math.max(0, 80 * cell / most)}px` }), cell.toFixed(1)) }),
 };
@@ -155,7 +157,7 @@ for (const part of data.tables) {
   if (part.problem) body.append(make("p", { class: "problem" }, part.problem));
   if (!part.rows.length) { body.append(make("p", {}, part.empty)); continue; }
   const most = part.columns.map(([, kind], i) => kind === "meter"
-    ? part.rows.reduce((found, row) => Math.max(found, row[i] ?? 0), 1e-9) : 1);
+    ? part.rows.reduce((found, row) => Math.max(found, Number(row[i]) || 0), 1e-9) : 1);
   table(body, part.caption,
     part.columns.map(([name, kind]) => ({ name, number: kind === "number" || kind === "meter" })),
     part.rows.map((row) => row.map((cell, i) => {

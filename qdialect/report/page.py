@@ -12,6 +12,7 @@ from importlib.resources import files
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from qdialect.quantization.quality import db_text
 from qdialect.report.casts import history
 from qdialect.report.drawing import CATEGORIES, Json, Texts, drawn
 from qdialect.report.graph import Graph, graph_of
@@ -25,8 +26,10 @@ from qdialect.report.tables import (
     casts_table,
     cost_table,
     error_table,
+    executed_table,
     findings,
     not_taken_table,
+    outputs_table,
     ranges_table,
     refused_table,
     total_price,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qdialect.context import QContext
+    from qdialect.quantization.quality import Quality
 
 
 @dataclass
@@ -57,6 +61,13 @@ class Contents:
     #: ops that the target refuses: key, location, name, why, what would make it legal (None: no
     #: target was asked)
     not_taken: Sequence[tuple[str, str, str, str, str]] | None = None
+    #: of a quantized model: how far its outputs are from the float model's, on what, and why not
+    quality: Quality | None = None
+    judged: str = ""
+    not_judged: str = ""
+    #: both models as they are executed, under a heading, and in what
+    executed: Sequence[Sequence[str]] = ()
+    where: str = ""
 
 
 def report_page(contents: Contents) -> str:
@@ -96,6 +107,7 @@ def _data(contents: Contents) -> Json:
     tables = [boundary_table(sides)]
     if contents.after is not None:
         tables = [
+            *_measured_tables(contents),
             casts_table(sides[0][1], sides[1][1], remarks, by_key),
             *tables,
             error_table(contents.layers, contents.measured, contents.problem),
@@ -118,6 +130,16 @@ def _data(contents: Contents) -> Json:
         "tables": tables,
         "text": list(texts.numbers),
     }
+
+
+def _measured_tables(contents: Contents) -> list[Json]:
+    """What people look for first; none where nothing was measured."""
+    tables: list[Json] = []
+    if contents.quality is not None or contents.not_judged:
+        tables.append(outputs_table(contents.quality, contents.judged, contents.not_judged))
+    if contents.executed:
+        tables.append(executed_table(contents.executed, contents.where))
+    return tables
 
 
 def _shown(histogram: Histogram) -> Json:
@@ -167,7 +189,8 @@ def _tiles(
     """What one wants to know first: a name, a value, and what there is to say of it."""
     running = [sum(n.category != "interface" for n in g.nodes) for _, g in sides]
     prices = [total_price(g.nodes) for _, g in sides]
-    tiles = [("ops that run", " → ".join(f"{n:,}" for n in running), "without constants")]
+    tiles = _measured_tiles(contents)
+    tiles.append(("ops that run", " → ".join(f"{n:,}" for n in running), "without constants"))
     if all(prices):
         shown = " → ".join(f"{price[0]:,.0f}" for price in prices if price)
         without = max(price[1] for price in prices if price)
@@ -178,10 +201,27 @@ def _tiles(
     )
     if bounds:
         classes = dict.fromkeys(bound.contract for bound in bounds)
-        against = "what the casts say" if contents.quantized else "what they were"
-        tiles.append(("outputs", ", ".join(classes), f"at most so far from {against}"))
-    if contents.layers:
+        name, against = "outputs", "what they were"
+        if contents.quantized:
+            name, against = "what rewrites changed", "what the casts say"
+        tiles.append((name, ", ".join(classes), f"at most so far from {against}"))
+    if contents.layers and contents.quality is None:
         last = contents.layers[-1]
         shown = f"{last.sqnr_db:.1f} dB" if isfinite(last.sqnr_db) else "exact"
         tiles.append(("SQNR at the end", shown, f"of {last.key}, as measured"))
+    return tiles
+
+
+def _measured_tiles(contents: Contents) -> list[tuple[str, str, str]]:
+    """The loss of the worst part, latency and size."""
+    tiles: list[tuple[str, str, str]] = []
+    worst = None if contents.quality is None else contents.quality.worst
+    if worst is not None:
+        note = f"of {worst.part}"
+        if worst.worst_channel is not None and isfinite(worst.worst_channel_db):
+            note += f", channel {worst.worst_channel}: {db_text(worst.worst_channel_db)}"
+        tiles.append(("SQNR of the worst output", db_text(worst.sqnr_db), note))
+    for name, one, other, ratio in contents.executed[1:3]:
+        if ratio:
+            tiles.append((name, f"{one} → {other}", f"{ratio} of the float model"))
     return tiles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from qdialect.analysis.boundary import CODES
@@ -14,6 +14,7 @@ from qdialect.report.graph import Graph, Node, identity
 from qdialect.rewrite.remarks import OutputBound, Remark
 
 if TYPE_CHECKING:
+    from qdialect.quantization.quality import Quality
     from qdialect.report.histograms import Histogram
 
 
@@ -84,6 +85,70 @@ def _names(graph: Graph, number: int) -> tuple[str, ...]:
         return ()
     node = graph.nodes[number]
     return identity(node.keys, node.location)
+
+
+def outputs_table(quality: Quality | None, measured: str, problem: str) -> Json:
+    """How far each part of the outputs is from the float model's."""
+    rows: list[list[Any]] = []
+    for one in quality.parts if quality is not None else ():
+        channel = one.worst_channel
+        has_channel = channel is not None and one.worst_channel_db != inf
+        dead = "all of it" if one.is_dead else ", ".join(map(str, one.dead))
+        rows.append(
+            [
+                _cell(str(one.part), (one.part.key,) if one.part.key else ()),
+                _db(one.sqnr_db),
+                _db(one.mean_db),
+                str(channel) if has_channel else "",
+                _db(one.worst_channel_db) if has_channel else "",
+                "" if one.agreement is None else f"{one.agreement:.2%}",
+                dead,
+            ]
+        )
+    return {
+        "id": "outputs",
+        "title": "Outputs",
+        "note": "How far each part of the outputs is from the float model's: an output that is a "
+        "concat of different things is judged piece by piece. SQNR is over all samples together; "
+        "the mean is of each sample's own. The worst channel is the one with the least SQNR, of "
+        "those whose signal is above a hundredth of the part's. Same winner: how often the "
+        "largest channel is the same. Dead: what varies in the float model and is one number now.",
+        "caption": measured,
+        "columns": [
+            ("part", "op"),
+            ("SQNR, dB", "meter"),
+            ("mean of samples, dB", "meter"),
+            ("worst channel", "text"),
+            ("its SQNR, dB", "meter"),
+            ("same winner", "text"),
+            ("dead", "text"),
+        ],
+        "rows": rows,
+        "problem": problem,
+        "empty": "Nothing was judged.",
+    }
+
+
+def _db(value: float) -> float | str | None:
+    """A number; None where both models give the same; a text where there is none."""
+    if isfinite(value):
+        return value
+    return None if value > 0 else "no number" if value < 0 else ""
+
+
+def executed_table(rows: Sequence[Sequence[str]], where: str) -> Json:
+    """Latency, size and nodes of both models, as they are executed."""
+    return {
+        "id": "executed",
+        "title": "As executed",
+        "note": "What it takes to run the float model and this one on this machine: median of "
+        "processor time on one thread, both in turns. A runtime fuses and inserts nodes, so what "
+        "it executes is not what a file says.",
+        "caption": where,
+        "columns": [(name, "text") for name in rows[0]] if rows else [],
+        "rows": [list(row) for row in rows[1:]],
+        "empty": "Nothing was executed.",
+    }
 
 
 def boundary_table(sides: Sequence[tuple[str, Graph]]) -> Json:

@@ -97,6 +97,10 @@ class Target:
     per_block: bool = True
     #: whether zero points may differ along a dimension
     per_axis_zero_points: bool = True
+    #: recurrent layers that quantize their input as they run, with weights in bytes
+    dynamic_layers: frozenset[str] = frozenset()
+    #: whether rows picked from a table of codes are worth multiplying with scales of their own
+    tables: bool = False
     #: whether there is float arithmetic; without it only casts touch floats
     floats: bool = True
     #: by op, the types it runs on: one of the rows must fit; `quant.rescale` too

@@ -230,6 +230,8 @@ class _OnnxRuntime(Target):
 TARGET = _OnnxRuntime(
     "onnxruntime",
     "ONNX Runtime, CPU execution provider",
+    tables=True,
+    dynamic_layers=frozenset({"nn.lstm"}),
     # GatherElements: indices are read from whole bytes.
     kernels={
         "nn.table": (Kernel(("u8|i8|u16|i16", _ENTRIES), (_ENTRIES,)),),

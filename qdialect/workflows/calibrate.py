@@ -7,13 +7,10 @@ see.  Each task is a run of consecutive samples; a worker returns the text of it
 
 from __future__ import annotations
 
-import logging
 import signal
-import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from threading import current_thread, main_thread
 from time import monotonic
@@ -29,6 +26,7 @@ from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.model_identity import identify
 from qdialect.profile.record import Profile, Settings
 from qdialect.workflows.model import load
+from qdialect.workflows.workers import client_of
 
 if TYPE_CHECKING:
     from qdialect.workflows.model import Model
@@ -148,7 +146,7 @@ def calibrate_on_workers(
     UsageError (`missing-package`) without dask.distributed; Interrupted on Ctrl-C.
     """
     profile = start
-    with _client(workers) as (client, as_completed):
+    with client_of(workers) as (client, as_completed):
         count = max(len(client.scheduler_info()["workers"]), 1)
         parts = _parts(numbers, count * _TASKS_PER_WORKER)
         plan = str(model_path.resolve()), str(data_path.resolve()), whole
@@ -166,45 +164,6 @@ def calibrate_on_workers(
             client.cancel(futures, force=True)
             raise Interrupted(profile) from None
     return profile
-
-
-@contextmanager
-def _client(workers: str) -> Generator[tuple[Any, Any]]:
-    """A client of a local cluster or of a scheduler, and `as_completed`."""
-    distributed = _distributed()
-    if workers.isdecimal():
-        if int(workers) < 1:
-            raise UsageError("--workers takes a number of processes or an address")
-        with _no_interrupts():
-            cluster = distributed.LocalCluster(
-                n_workers=int(workers),
-                threads_per_worker=1,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            )
-        with cluster, distributed.Client(cluster) as client:
-            yield client, distributed.as_completed
-        return
-    try:
-        client = distributed.Client(workers, timeout=20)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(f"no scheduler at '{workers}': {error}", code="no-scheduler") from None
-    with client:
-        yield client, distributed.as_completed
-
-
-@contextmanager
-def _no_interrupts() -> Generator[None]:
-    """Processes started here do not see Ctrl-C, which the terminal sends to all of them:
-    stopping is for the one that started them."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _parts(numbers: Sequence[int], count: int) -> list[list[int]]:
@@ -243,14 +202,3 @@ def _profile_part(
 @lru_cache(maxsize=1)
 def _model(path: str, changed: int) -> Model:
     return load(path)
-
-
-def _distributed() -> Any:
-    try:
-        return import_module("distributed")
-    except ImportError:
-        raise UsageError(
-            "the engine dask needs dask.distributed",
-            code="missing-package",
-            notes=(f"{Path(sys.executable).name} -m pip install 'qdialect[dask]'",),
-        ) from None

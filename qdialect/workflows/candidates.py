@@ -10,8 +10,10 @@ the float model.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
@@ -22,43 +24,51 @@ from qdialect.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.quantization.apply_profile import apply_profile
 from qdialect.quantization.coverage import Coverage, left_float
+from qdialect.quantization.dynamic import dynamic_refusal
 from qdialect.quantization.grids import assign
-from qdialect.quantization.precision import Plan, Rate, Rates, Time, Times, plan
+from qdialect.quantization.output_parts import parts_of
+from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
+from qdialect.quantization.quality import Judge, Quality
 from qdialect.quantization.recipe import Precision, Recipe
-from qdialect.quantization.selection import Selection, concerns, select
+from qdialect.quantization.selection import ALL, Selection, concerns, select
 from qdialect.quantization.values import Values, float_value
-from qdialect.reference import Interpreter
+from qdialect.reference import Interpreter, output_names
 from qdialect.workflows.model import Model, run_passes
-from qdialect.workflows.race import Race, race, signal_to_noise, winner
+from qdialect.workflows.quantize_bodies import dynamic_bodies
+from qdialect.workflows.race import Race, race, winner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from xdsl.dialects.func import FuncOp
 
+    from qdialect.context import QContext
     from qdialect.formats.onnx.write import OrtEngine
     from qdialect.formats.onnx.write.executed import Executed
     from qdialect.formats.onnx.write.node_times import NodeTime
     from qdialect.profile.record import Profile
     from qdialect.quantization.apply_profile import Correct
     from qdialect.targets.base import Target
+    from qdialect.workflows.model import Form
 
-    Array = NDArray[Any]
-    Arrays = Mapping[str, Array]
+    Arrays = Mapping[str, NDArray[Any]]
 
 FLOAT, FLOAT_OPTIMIZED = "float", "float, optimized"
-RULES, CODES, MIXED = "by rules", "all on codes", "by times"
-"""Names of candidates: quantized as without times; all that can be; as the times say."""
-ROUNDS = 2
-"""How often a plan is made: the second with what was measured of the first."""
+RULES, CODES, DYNAMIC = "by rules", "all on codes", "all dynamic"
+MIXED = ("by times", "by times, again", "by times, a third time")
+"""Names of candidates: quantized as without times; all that can be, in two ways; as the times
+say, the second with what was measured of the first."""
+_HOPELESS = 1.3
+"""A model in one state whose nodes take so many times as long as those of the fastest does not
+race."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that may be written, what of it is quantized, and by which plan."""
+    """A model that may be written, and what of it is quantized."""
 
     name: str
     model: Model
     coverage: Coverage
-    plan: Plan | None = None
 
 
 @dataclass
@@ -75,11 +85,9 @@ class Builder:
     removed: Collection[str] = ()
     whole: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def quantized(self, name: str, plan: Plan | None = None, *, all_ops: bool = False) -> Candidate:
-        """Quantized by a plan, or without one (`all_ops`: whatever can be); InputError."""
-        states: Mapping[int, Precision] | None = None if plan is None else plan.states
-        if all_ops:
-            states = {}
+    def quantized(self, name: str, states: Mapping[int, Precision] | None = None) -> Candidate:
+        """Quantized, with ops in these states, by number (others on codes where they can be);
+        None: as rules say. InputError."""
         model = self._copy()
         coverage = apply_profile(
             model.module,
@@ -91,7 +99,11 @@ class Builder:
             removed=self.removed,
             whole=self.whole,
         )
-        return Candidate(name, self._optimized(model), coverage, plan)
+        if ALL in self.recipe.dynamic:
+            changed = dynamic_bodies(model, self.recipe)
+            model = changed.model
+            model.ctx.remarks.remarks += changed.remarks
+        return Candidate(name, self._optimized(model), coverage)
 
     def floats(self) -> Candidate:
         """The float model, with what fuses in it fused."""
@@ -110,6 +122,15 @@ class Builder:
         assign(selection)
         return selection
 
+    def all_dynamic(self, selection: Selection) -> Mapping[int, Precision]:
+        """The states in which all products quantize their input as they run that can."""
+        values, states = selection.values, dict[int, Precision]()
+        for number, op in enumerate(values.block.ops):
+            states[number], behavior = Precision.FLOAT, values.ctx.behaviors.get(op)
+            if behavior is not None and dynamic_refusal(values, op, behavior) is None:
+                states[number] = Precision.DYNAMIC
+        return states
+
     def _copy(self) -> Model:
         model = Model(self.prepared.module.clone(), self.prepared.ctx.clone())
         model.ctx.target = self.target
@@ -123,90 +144,202 @@ class Builder:
         return optimized
 
 
+@dataclass(frozen=True)
+class Tried:
+    """A candidate as the runtime executes it, and how near it is to the float model."""
+
+    candidate: Candidate
+    engine: OrtEngine
+    executed: Executed
+    quality: Quality
+
+
 @dataclass
 class Raced:
-    """The candidate to write, how long each took, and how near each is to the float model: the
-    SQNR in dB of the output that differs most."""
+    """The candidate to write, how long each that is sound took, and how near each is to the float
+    model."""
 
     chosen: Candidate
     race: Race
-    sqnr: Mapping[str, float]
-    executed: Mapping[str, Executed]
+    tried: Mapping[str, Tried]
     plan: Plan
     notes: list[str] = field(default_factory=list[str])
 
+    def as_json(self) -> dict[str, Any]:
+        """As plain data; what a plan costs is in nanoseconds of the runtime's nodes."""
+        return {
+            "chosen": self.chosen.name,
+            "plan": {"cost": self.plan.parts.cost, "bound": self.plan.parts.bound},
+            "raced": {
+                name: {**lap.as_json(), "worst_db": _finite(self.tried[name].quality.worst_db)}
+                for name, lap in self.race.laps.items()
+            },
+            "notes": self.notes,
+        }
 
-@dataclass
+
+def _finite(db: float) -> float | None:
+    return db if isfinite(db) else None
+
+
 class Loop:
     """Finds the fastest candidate in ONNX Runtime, by about so many seconds of timing.
 
-    `samples` are inputs that the candidates are judged on; the first is what is timed.
+    `samples` are inputs that the candidates are judged on; the first is what is timed. `original`
+    is the float model as it was loaded, and takes part as its user runs it. Who asks for more than
+    speed attempts more candidates (`search`), and chooses among them otherwise (`choose`).
     """
 
-    builder: Builder
-    samples: Sequence[Arrays]
-    seconds: float
-    original: Model
-    form: Any = "qdq"
-    notes: list[str] = field(default_factory=list[str])
+    def __init__(
+        self,
+        builder: Builder,
+        samples: Sequence[Arrays],
+        seconds: float,
+        original: Model,
+        form: Form = "qdq",
+    ) -> None:
+        self.builder, self.samples, self.seconds = builder, samples, seconds
+        self.notes: list[str] = []
+        #: all that were tried, by name, the float model first
+        self.tried: dict[str, Tried] = {}
+        self._original = original
+        self._form: Form = form
+        source = original.source
+        is_file = source is not None and source.suffix == ".onnx"
+        self._floats = builder.floats()
+        candidate = replace(self._floats, name=FLOAT, model=original)
+        engine, executed = self._loaded(source if is_file else self._file(original))
+        self._judge = Judge(parts_of(original.module, original.ctx), self.answers(engine))
+        self.tried[FLOAT] = Tried(candidate, engine, executed, self._quality(engine))
 
     def run(self, first: Candidate) -> Raced:
-        """The fastest of `first` and of what the times of nodes say."""
-        floats, codes = self.builder.floats(), self.builder.quantized(CODES, all_ops=True)
-        selection = self.builder.selection()
-        found: list[Candidate] = [first, codes]
-        times = self._times(selection, floats, codes)
-        planned = plan(selection, times)
-        mixed = self.builder.quantized(MIXED, planned)
-        found.append(mixed)
-        engines, executed = self._loaded([floats, *found])
-        answers = {name: self._answers(engine) for name, engine in engines.items()}
-        sqnr = {name: signal_to_noise(answers[FLOAT], answers[name]) for name in engines}
-        raced = race(engines, self.samples[0], self.seconds)
-        order = sorted(engines, key=lambda name: (name != FLOAT, -sqnr[name]))
-        chosen = winner(raced.laps, order)
-        kept = {each.name: each for each in (floats, *found)}
-        kept[FLOAT] = replace(floats, name=FLOAT, model=self.original)
-        return Raced(kept[chosen], raced, sqnr, executed, planned, self.notes)
+        """The fastest of `first` and of what the times of nodes say; of those that are as fast,
+        the nearest to the float model."""
+        limit = _HOPELESS * min(map(self.times.total, self.times.ops))
+        hopeful = (c for state, c in self.extremes.items() if self.times.total(state) < limit)
+        for candidate in (self._floats, first, *hopeful):
+            self.attempt(candidate)
+        name, planned = self._planned()
+        self.search(name, planned)
+        alive = [name for name, each in self.tried.items() if not each.quality.dead]
+        if set(alive) <= {FLOAT, FLOAT_OPTIMIZED}:
+            alive = list(self.tried)  # what is then chosen is an error, if it is no float model
+        for name in [name for name in self.tried if name not in alive]:
+            self.notes.append(f"{name} is no candidate: dead output {self._of(name).dead[0]}")
+        raced = race(
+            {name: self.tried[name].engine for name in alive}, self.samples[0], self.seconds
+        )
+        order = sorted(alive, key=lambda name: (name != FLOAT, -self._of(name).worst_db))
+        chosen = self.tried[self.choose(raced, order)].candidate
+        return Raced(chosen, raced, self.tried, planned, self.notes)
 
-    def _times(self, selection: Selection, floats: Candidate, codes: Candidate) -> Times:
+    def search(self, name: str, planned: Plan) -> None:
+        """Attempt more, where more is asked for than the fastest plan, the candidate of that name
+        (`budgeted`)."""
+
+    def choose(self, raced: Race, preferred: Sequence[str]) -> str:
+        """The name of the candidate to write: of the fastest the first."""
+        return winner(raced.laps, preferred)
+
+    def _planned(self) -> tuple[str, Plan]:
+        """Try the plan by what was measured, and that by what is measured of it, and so on; the
+        last, and the name of its candidate."""
+        planned, name = self.plan(), MIXED[0]
+        known: list[Mapping[int, Precision]] = []
+        for name in MIXED:
+            known.append(planned.states)
+            mixed = self.builder.quantized(name, planned.states)
+            if self.attempt(mixed) is None or name == MIXED[-1]:
+                break
+            measured = self._measured([mixed])[0]
+            self.times = corrected(self._function, self.times, planned, measured)
+            again = self.plan()
+            if again.states in known:
+                break
+            planned = again
+        return name, planned
+
+    def _measured(self, candidates: Sequence[Candidate]) -> list[dict[int, Time]]:
+        """How long the ops of candidates take, in turns."""
         from qdialect.formats.onnx.write.node_times import node_times
 
-        files = [self._file(floats.model), self._file(codes.model)]
+        files = [self._file(each.model) for each in candidates]
         nodes = node_times(files, self.samples[0], self.seconds / 2)
-        by_state = (Precision.FLOAT, Precision.CODES)
-        measured = {
-            state: attributed(selection, each) for state, each in zip(by_state, nodes, strict=True)
+        ctx = self.selection.values.ctx
+        return [attributed(self._function, ctx, each) for each in nodes]
+
+    def _of(self, name: str) -> Quality:
+        return self.tried[name].quality
+
+    @cached_property
+    def selection(self) -> Selection:
+        """What can be on codes."""
+        return self.builder.selection()
+
+    @property
+    def _function(self) -> FuncOp:
+        return self.selection.values.function
+
+    @cached_property
+    def _dynamic(self) -> Mapping[int, Precision]:
+        return self.builder.all_dynamic(self.selection)
+
+    @cached_property
+    def extremes(self) -> Mapping[Precision, Candidate]:
+        """The models in which all ops that can be are in one state that is no float."""
+        found = {Precision.CODES: self.builder.quantized(CODES, {})}
+        if Precision.DYNAMIC in self._dynamic.values():
+            found[Precision.DYNAMIC] = self.builder.quantized(DYNAMIC, self._dynamic)
+        return found
+
+    @cached_property
+    def times(self) -> Times:
+        """What the runtime says of the float model and of the extremes; corrected by what it says
+        of plans."""
+        models = {Precision.FLOAT: self._floats, **self.extremes}
+        ops = dict(zip(models, self._measured(list(models.values())), strict=True))
+        places = {op: place for place, op in enumerate(self.selection.values.block.ops)}
+        able: dict[Precision, Collection[int]] = {
+            Precision.CODES: {places[op] for op in self.selection.ops}
         }
-        return Times(measured, conversion_rates())
+        if Precision.DYNAMIC in self.extremes:
+            states = self._dynamic.items()
+            able[Precision.DYNAMIC] = {n for n, state in states if state is Precision.DYNAMIC}
+        return Times(ops, able, conversion_rates())
+
+    def plan(self, weight: float = 0.0, losses: Losses | None = None) -> Plan:
+        """The states of least time + weight * loss (`precision.plan`)."""
+        return plan(self._function, self.selection.values.ctx, self.times, losses, weight)
+
+    def attempt(self, candidate: Candidate) -> Tried | None:
+        """Load a candidate and judge it; None where the runtime refuses it, which is noted."""
+        try:
+            engine, executed = self._loaded(self._file(candidate.model))
+        except QError as error:
+            self.notes.append(f"{candidate.name} is no candidate: {error.message}")
+            return None
+        made = Tried(candidate, engine, executed, self._quality(engine))
+        self.tried[candidate.name] = made
+        return made
+
+    def _loaded(self, file: Any) -> tuple[OrtEngine, Executed]:
+        from qdialect.formats.onnx.write.executed import optimized_engine
+
+        return optimized_engine(file)
+
+    def _quality(self, engine: OrtEngine) -> Quality:
+        return self._judge.judge(self.answers(engine))
 
     def _file(self, model: Model) -> Any:
         from qdialect.formats.onnx.write import write_model
 
-        return write_model(model.module, model.ctx, form=self.form).whole()
+        return write_model(model.module, model.ctx, form=self._form).whole()
 
-    def _loaded(
-        self, candidates: Sequence[Candidate]
-    ) -> tuple[dict[str, OrtEngine], dict[str, Executed]]:
-        """Those that the runtime loads, the float model first, and what it executes of each."""
-        from qdialect.formats.onnx.write.executed import optimized_engine
-
-        engines: dict[str, OrtEngine] = {}
-        executed: dict[str, Executed] = {}
-        source = self.original.source
-        is_file = source is not None and source.suffix == ".onnx"
-        engines[FLOAT], executed[FLOAT] = optimized_engine(
-            source if is_file and source is not None else self._file(self.original)
-        )
-        for each in candidates:
-            try:
-                engines[each.name], executed[each.name] = optimized_engine(self._file(each.model))
-            except QError as error:
-                self.notes.append(f"{each.name} is no candidate: {error.message}")
-        return engines, executed
-
-    def _answers(self, engine: OrtEngine) -> list[list[Array]]:
-        return [list(engine.run(inputs).values()) for inputs in self.samples]
+    def answers(self, engine: OrtEngine) -> Iterator[Arrays]:
+        """What it gives on all samples, by the names that the float model has for outputs."""
+        names = output_names(self._original.function())
+        for inputs in self.samples:
+            yield dict(zip(names, engine.run(inputs).values(), strict=True))
 
 
 def conversion_rates(seconds: float = 0.1) -> Rates:
@@ -223,15 +356,16 @@ def conversion_rates(seconds: float = 0.1) -> Rates:
     return Rates(rate("QuantizeLinear"), rate("DequantizeLinear"), rate("Transpose"))
 
 
-def attributed(selection: Selection, nodes: Sequence[NodeTime]) -> dict[int, Time]:
+def attributed(function: FuncOp, ctx: QContext, nodes: Sequence[NodeTime]) -> dict[int, Time]:
     """The times of executed nodes by the number of the op that they are for.
 
     A node that stands for several ops, of which it has the name of one, is for the product with
-    weights among those above that have no node; casts and what the runtime inserts are for none.
+    weights among those above that have no node; one that has no name of an op, for the op of what
+    takes its result. Casts and changes of layout are for none.
     """
-    from qdialect.formats.onnx.write.executed import CASTS
+    from qdialect.formats.onnx.write.node_times import CONVERSIONS
 
-    ops = list(selection.values.block.ops)
+    ops = list(function.body.block.ops)
     numbers = {op: number for number, op in enumerate(ops)}
     names: dict[str, Operation] = {}
     for op in ops:
@@ -240,22 +374,29 @@ def attributed(selection: Selection, nodes: Sequence[NodeTime]) -> dict[int, Tim
         names.update((key, op) for key in keys_of(op))
     matched: list[tuple[Operation, NodeTime]] = []
     for node in nodes:
-        op = next((names[name] for name in node.names if name in names), None)
-        if op is not None and node.kind not in CASTS:
+        known = (each for name in (*node.names, *node.users) for each in (name, _whole(name)))
+        op = next((names[name] for name in known if name in names), None)
+        if op is not None and (node.kind not in CONVERSIONS or node.names[0] in names):
             matched.append((op, node))
     timed = {op for op, _ in matched}
     found: dict[int, Time] = {}
     for op, node in matched:
-        number = numbers[_heaviest(op, selection, timed)]
+        number = numbers[_heaviest(op, ctx, timed)]
         before = found.get(number)
         total = node.nanoseconds + (before.nanoseconds if before else 0.0)
-        found[number] = Time(total, node.takes_floats, node.gives_floats)
+        channels_last = node.kind.startswith("Nhwc")
+        found[number] = Time(total, node.takes_floats, node.gives_floats, channels_last)
     return found
 
 
-def _heaviest(op: Operation, selection: Selection, timed: Collection[Operation]) -> Operation:
+def _whole(name: str) -> str:
+    """The key of the op that a piece is of."""
+    return name.rpartition("/")[0]
+
+
+def _heaviest(op: Operation, ctx: QContext, timed: Collection[Operation]) -> Operation:
     """Of an op and those above without a time, the first product with weights; else the op."""
-    behaviors = selection.values.ctx.behaviors
+    behaviors = ctx.behaviors
     group, seen = [op], {op}
     for each in group:
         behavior = behaviors.get(each)

@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from qdialect.errors import InputError, QError
+from qdialect.errors import InputError, QError, Where
 from qdialect.quantization.output_parts import parts_of
 from qdialect.quantization.quality import Judge, Quality
+from qdialect.reference import output_names
+from qdialect.workflows.candidates import FLOAT as RACED_FLOAT
+from qdialect.workflows.inputs import draw, suitable
 from qdialect.workflows.race import Lap, race
 from qdialect.workflows.run import open_engine
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from qdialect.formats.onnx.write.executed import Executed
     from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
+    from qdialect.workflows.candidates import Raced
     from qdialect.workflows.model import Form, Model
 
     Arrays = Mapping[str, NDArray[Any]]
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
 
 HELD_OUT = 16
 """At most so many samples are held out."""
-FEWEST = 8
+FEWEST = 16
 """Of fewer samples none is held out: ranges of what is left would be of too few."""
 IN_REFERENCE = 2
 """So many samples at most are judged in the reference interpreter, which takes its time."""
@@ -45,11 +49,11 @@ SECONDS = 0.5
 
 
 def held_out(count: int) -> list[int]:
-    """Which of so many samples ranges are not taken from: a quarter, spread evenly."""
+    """Which of so many samples ranges are not taken from: an eighth, spread evenly."""
     if count < FEWEST:
         return []
-    most = min(HELD_OUT, count // 4)
-    return [number * count // most for number in range(most)]
+    most = min(HELD_OUT, count // 8)
+    return [(2 * number + 1) * count // (2 * most) for number in range(most)]
 
 
 @dataclass(frozen=True)
@@ -104,15 +108,15 @@ class Measured:
             return
         shown = "; ".join(map(str, dead[:3]))
         more = f" and {len(dead) - 3} more" if len(dead) > 3 else ""
-        of = next((one.part.key for one in dead if one.part.key), "")
-        keep = f"--keep-float {of}" if of else "--keep-float"
+        key = dead[0].part.key
         raise InputError(
-            f"the quantized model answers with one number, whatever its input, in {shown}{more}; "
-            "the float model does not",
+            "the quantized model gives one number, whatever its input, where the float model does "
+            f"not: {shown}{more}",
+            where=Where(node=key) if key else None,
             code="dead-output",
             notes=(
-                f"leave what makes it float ({keep}), take 16 bits (--activations u16), or write "
-                "the model as it is with --allow-dead",
+                "leave the ops float that lose most (--keep-float auto=3) where the target has "
+                "floats, take 16 bits (--activations u16), or write it as it is with --allow-dead",
             ),
         )
 
@@ -120,7 +124,7 @@ class Measured:
         """Note the sizes of the float model's file, where it is from one, and of what was
         written."""
         if source is not None:
-            self.sizes = {FLOAT: size_of(source), QUANTIZED: size_of(written)}
+            self.sizes = {FLOAT: size_of(source), WRITTEN: size_of(written)}
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -137,7 +141,7 @@ class Measured:
 
     def rows(self) -> list[tuple[str, ...]]:
         """Latency, size and what is executed, of both models, under a heading."""
-        names = FLOAT, QUANTIZED
+        names = FLOAT, WRITTEN
         rows: list[tuple[str, ...]] = [("", *names, "ratio")]
         if self.laps:
             one, other = (self.laps[name] for name in names)
@@ -154,7 +158,7 @@ class Measured:
         return rows if len(rows) > 1 else []
 
 
-FLOAT, QUANTIZED = "float", "quantized"
+FLOAT, WRITTEN = "float", "written"
 
 
 def size_text(size: int) -> str:
@@ -177,36 +181,54 @@ def measure(
     samples: Samples | None,
     target: Target,
     form: Form = "qdq",
+    raced: Raced | None = None,
     *,
     seconds: float = SECONDS,
 ) -> Measured:
     """The quantized model, written in `form`, beside the float `model`, as the target executes
-    them: latency in turns of about so many `seconds`.
+    them. Latency is that of the race where they `raced`, else of turns of about so many `seconds`.
 
-    What does not run is a `problem` of what was measured, and no error.
+    What does not run is a `problem` of what was measured, and no error. InputError (`float-nan`)
+    where the float model gives no numbers on the samples: nothing was calibrated then.
     """
     in_runtime = target.name == "onnxruntime" and find_spec("onnxruntime") is not None
     where = "ONNX Runtime with its optimizations" if in_runtime else "the reference interpreter"
-    found = Measured(samples, where)
+    found, undefined = Measured(samples, where), None
     try:
         sides = {
             FLOAT: _side(model, in_runtime, form),
-            QUANTIZED: _side(quantized, in_runtime, form),
+            WRITTEN: _side(quantized, in_runtime, form),
         }
-        found.written = sides[QUANTIZED].written
+        found.written = sides[WRITTEN].written
         found.executed = {n: s.executed for n, s in sides.items() if s.executed is not None}
         if samples is None:
             found.problem = "there is no data to judge the outputs on"
-            return found
-        inputs = samples.inputs if in_runtime else samples.inputs[:IN_REFERENCE]
-        judge = Judge(parts_of(model.module, model.ctx), map(sides[FLOAT].run, inputs))
-        found.quality = judge.judge(map(sides[QUANTIZED].run, inputs))
+            inputs = _random(model, sides[FLOAT].run)
+        else:
+            inputs = samples.inputs if in_runtime else samples.inputs[:IN_REFERENCE]
+            judge = Judge(parts_of(model.module, model.ctx), map(sides[FLOAT].run, inputs))
+            undefined = judge.no_number()
+            if undefined is None:
+                found.quality = judge.judge(map(sides[WRITTEN].run, inputs))
         engines = {n: s.engine for n, s in sides.items() if s.engine is not None}
-        if engines and seconds > 0:
+        if raced is not None:
+            laps = raced.race.laps
+            found.laps = {FLOAT: laps[RACED_FLOAT], WRITTEN: laps[raced.chosen.name]}
+        elif engines and seconds > 0:
             found.laps = race(engines, inputs[0], seconds).laps
     except QError as error:
         found.problem = error.message
+    if undefined is not None:
+        raise InputError(
+            f"the float model itself gives NaN in '{undefined}' on this data", code="float-nan"
+        )
     return found
+
+
+def _random(model: Model, run: Run) -> Sequence[Arrays]:
+    """An input for latency alone."""
+    function = model.function()
+    return [draw(function, 0, **suitable(function, run))]
 
 
 def _side(model: Model, in_runtime: bool, form: Form) -> Side:
@@ -215,9 +237,17 @@ def _side(model: Model, in_runtime: bool, form: Form) -> Side:
     from qdialect.formats.onnx.write import write_model
     from qdialect.formats.onnx.write.executed import optimized_engine
 
+    written = None
     if model.source is not None and model.source.suffix == ".onnx":
         engine, executed = optimized_engine(model.source)
-        return Side(engine.run, engine, executed)
-    written = write_model(model.module, model.ctx, form=form)
-    engine, executed = optimized_engine(written.whole())
-    return Side(engine.run, engine, executed, written)
+    else:
+        written = write_model(model.module, model.ctx, form=form)
+        engine, executed = optimized_engine(written.whole())
+    return Side(by_name(model, engine), engine, executed, written)
+
+
+def by_name(model: Model, engine: OrtEngine) -> Run:
+    """A function to the outputs of a model by their names in it, which a file may spell in
+    another way."""
+    names = output_names(model.function())
+    return lambda inputs: dict(zip(names, engine.run(inputs).values(), strict=True))

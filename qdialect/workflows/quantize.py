@@ -1,43 +1,31 @@
 """From a float model and data or a profile to a quantized model.
 
-Ops that cannot be quantized whole are written as their pieces where the recipe says so: a layer
-norm or an LSTM has no kernel on codes, or turns a step of its operand into many of its result;
-its pieces, with ranges of their own in the profile, have kernels on most targets. The selection
-that quantizes says which ops these are, so it runs again until no op that it leaves has pieces:
-a softmax is a division, and that is a product with a reciprocal.
+The model is prepared (`prepared`), what was asked to be found out on data is, and the candidates
+that come of it are built, and race (`candidates`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from xdsl.ir import Operation
-
 from qdialect.errors import UsageError
-from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
-from qdialect.passes.lowering.lower_composites import LowerComposite
-from qdialect.passes.lowering.lower_division import LowerDivision
 from qdialect.profile.matching import Matching, match_profile
 from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import LoadedModel, remark
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.grids import assign
-from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import Selection, select
-from qdialect.quantization.values import Values
-from qdialect.reference import Interpreter
-from qdialect.rewrite import Driver, Refusal
-from qdialect.rewrite.remarks import key_text
 from qdialect.targets.base import Target
+from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
-from qdialect.workflows.candidates import RULES, Builder, Loop, Raced
-from qdialect.workflows.model import Model, run_passes
+from qdialect.workflows.candidates import RULES, Builder, Candidate, Raced
+from qdialect.workflows.model import Form, Model
+from qdialect.workflows.prepared import prepared_model
 from qdialect.workflows.quality import HELD_OUT, Samples, held_out
 from qdialect.workflows.run import open_engine
 
@@ -47,6 +35,7 @@ if TYPE_CHECKING:
     from qdialect.quantization.bias_correction import BiasCorrection
     from qdialect.quantization.search import Arrays, OpenRun, Trial
     from qdialect.quantization.sensitivity import Sensitivity
+    from qdialect.workflows.budgeted import Answer, Request
 
     Watch = Callable[[Iterable[int], int], Iterable[int]]
 
@@ -54,16 +43,16 @@ SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
 CORRECTION_SAMPLES = 16
 REPORT_SAMPLES = 2
-UNFIT = frozenset({"amplifies", "target", "grid"})
-"""Why an op is not quantized, whatever stands beside it."""
-
-CLEAN = "canonicalize,fold-constants{numerics=ties},canonicalize,cse,dce"
+LEAST = "sqnr>=10"
+"""What a result keeps where nobody says how accurate it has to be: noise is at most a tenth of
+each part of the outputs."""
 
 
 @dataclass(frozen=True)
 class Quantized:
     """A quantized model, the profile it is from, what in it is float and why, and what was
-    measured for that; what matched of the profile, if it may be of another model."""
+    measured for that; what matched of the profile, if it may be of another model; what came of a
+    request."""
 
     model: Model
     profile: Profile
@@ -72,6 +61,7 @@ class Quantized:
     trials: Sequence[Trial] = ()
     matching: Matching | None = None
     raced: Raced | None = None
+    answer: Answer | None = None
 
 
 def _spread(count: int, most: int) -> Sequence[int]:
@@ -108,6 +98,8 @@ class Quantization:
     of a profile is used, whatever model it is of; `profile_path` is where it is from.  `numerics`
     is how far integer ops may be from what the casts say; None: no farther than the target's
     rounding.  For so many `seconds` ONNX Runtime times what could be written (`candidates`).
+    `request` is what is asked for besides (`budgeted`). What single ops lose is kept in the folder
+    `state`, and measured by `workers` (`sensitivity`), or with `estimate` guessed (`noise`).
     """
 
     model: Model
@@ -123,6 +115,11 @@ class Quantization:
     require_all: bool = False
     search: bool = False
     seconds: float = 0.0
+    form: Form = "qdq"
+    state: Path | None = None
+    workers: str | None = None
+    request: Request | None = None
+    estimate: bool = False
     watch: Watch = _unwatched
 
     def run(self, keep_sensitive: int = 0) -> Quantized:
@@ -135,18 +132,13 @@ class Quantization:
         else:
             profile = tried = self.profile
         loaded = LoadedModel.of(self.model.module, self.model.ctx)
-        prepared = Model(self.model.module.clone(), self.model.ctx.clone())
-        prepared.ctx.target = self.target
         matching = None
         if self.another_model:
             matching = match_profile(profile, self.model.module, self.model.ctx, loaded.identity)
             profile = tried = matching.profile
         else:
             loaded.identity.check(profile, self.profile_path, "--profile-of-another-model")
-        prepare(prepared.module, prepared.ctx, self.recipe.keep_float)
-        refused: Mapping[str, str] = {}
-        if self.recipe.lower or self.target.in_pieces:
-            prepared, refused = lower_unfit(prepared, profile, self.recipe)
+        prepared, refused = prepared_model(self.model, self.target, profile, self.recipe)
         recipe, correct = self.recipe, self._correction()
         trials: Sequence[Trial] = ()
         ranking: Sequence[Sensitivity] = ()
@@ -170,12 +162,45 @@ class Quantization:
             loaded.removed(profile),
             refused,
         )
-        chosen, raced = builder.quantized(RULES), None
-        if self.seconds and self.data is not None and not self.require_all:
-            samples = self._samples(self._trial_samples)
-            raced = Loop(builder, samples, self.seconds, self.model).run(chosen)
+        chosen, raced, answer = builder.quantized(RULES, recipe.plan), None, None
+        races = self.seconds and recipe.plan is None and not self.require_all
+        if races and self.data is not None:
+            raced, answer = self._raced(builder, chosen)
             chosen = raced.chosen
-        return Quantized(chosen.model, profile, chosen.coverage, ranking, trials, matching, raced)
+        elif self.request is not None:
+            raise UsageError(
+                "a metric, budgets and a front take data, ONNX Runtime and time for a race",
+                code="missing-data",
+            )
+        return Quantized(
+            chosen.model, profile, chosen.coverage, ranking, trials, matching, raced, answer
+        )
+
+    def _raced(self, builder: Builder, first: Candidate) -> tuple[Raced, Answer | None]:
+        """What was asked for; else the fastest candidate that keeps `LEAST`."""
+        from qdialect.workflows.budgeted import BudgetedLoop, Request
+
+        request, samples = self.request, self._samples(self._trial_samples)
+        if request is None:
+            request = Request((parse_budget(LEAST),), best_effort=True)
+        else:
+            judged = self.judged_samples()
+            assert judged is not None
+            samples = list(judged.inputs)
+        recipe = replace(builder.recipe, plan={})
+
+        def losses() -> dict[str, float]:
+            if self.estimate or self.request is None:
+                from qdialect.quantization.noise import estimated_losses
+
+                selection = builder.selection()
+                return dict(estimated_losses(selection, assign(selection)))
+            found = self._sensitivities(builder.prepared, builder.profile, recipe, roundings=True)
+            return {entry.key: entry.loss for entry in found}
+
+        loop = BudgetedLoop(builder, samples, self.seconds, self.model, self.form, request, losses)
+        raced, answer = loop.answered(first)
+        return raced, None if self.request is None else answer
 
     def _engine(self) -> EngineName:
         if self.engine is not None:
@@ -256,59 +281,29 @@ class Quantization:
         )
 
     def _ranking(self, prepared: Model, profile: Profile, recipe: Recipe) -> Sequence[Sensitivity]:
-        from qdialect.quantization.sensitivity import rank
+        """What each op loses alone, the most first."""
+        found = self._sensitivities(prepared, profile, recipe)
+        return sorted(found, key=lambda entry: -entry.loss)
 
-        return rank(
-            prepared.module,
-            prepared.ctx,
+    def _sensitivities(
+        self, prepared: Model, profile: Profile, recipe: Recipe, *, roundings: bool = False
+    ) -> Sequence[Sensitivity]:
+        from qdialect.workflows.sensitivity import SensitivityRun
+
+        assert self.data is not None
+        count = len(open_data(self.model, self.data, self.whole_files))
+        return SensitivityRun(
+            self.model,
+            self.target,
             profile,
             recipe,
-            self._samples(_sensitivity_samples),
-            self._runner(prepared.ctx),
-            self._watch,
-        )
-
-
-def lower_unfit(model: Model, profile: Profile, recipe: Recipe) -> tuple[Model, Mapping[str, str]]:
-    """A model with the pieces of what is not quantized whole, all of it if the recipe lowers and
-    what the target takes in pieces anyway, and by key why others that are not have none."""
-    module, ctx = model.module.clone(), model.ctx.clone()
-    while True:
-        function = Interpreter(ctx, module).function()
-        selection = select(Values(function, ctx, profile, recipe))
-        assign(selection)
-        unfit = {op for op, why in selection.left.items() if why.code in UNFIT}
-        composites, divisions = _Composites(ctx, tuple(ctx.components)), _Divisions(ctx)
-        divisions.unfit = unfit if recipe.lower else set[Operation]()
-        composites.unfit = {op for op in unfit if recipe.lower or op.name in ctx.target.in_pieces}
-        driver = Driver(
-            ctx, (composites, divisions), pass_name="lower-unfit", numerics=Numerics.TIES
-        )
-        if not driver.run(module):
-            return Model(module, ctx), _refused(selection, composites)
-        cleaned = run_passes(Model(module, ctx), CLEAN, verify_each=False)
-        module, ctx = cleaned.module, cleaned.ctx
-
-
-def _refused(selection: Selection, rule: _Composites) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for op in selection.left:
-        match = rule.match(op) if op.name in rule.roots() else None
-        why = None if match is None else rule.check(match)
-        if isinstance(why, Refusal):
-            found[key_text(op)] = why.reason
-    return found
-
-
-class _Composites(LowerComposite):
-    unfit: set[Operation]
-
-    def match(self, op: Operation):
-        return super().match(op) if op in self.unfit else None
-
-
-class _Divisions(LowerDivision):
-    unfit: set[Operation]
-
-    def match(self, op: Operation) -> Operation | None:
-        return op if op in self.unfit else None
+            self.data,
+            _sensitivity_samples(count),
+            self.whole_files,
+            self._engine(),
+            self.state,
+            self.workers,
+            prepared,
+            roundings,
+            self.watch,
+        ).run()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from qdialect.profile.record import Profile
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Model
+    from qdialect.workflows.quality import Measured
 
     Arrays = Mapping[str, NDArray[Any]]
 
@@ -35,9 +36,11 @@ def comparison_page(
     target: Target,
     inputs: Sequence[Arrays] = (),
     profile: Profile | None = None,
+    measured: Measured | None = None,
 ) -> str:
     """The report of what was done to a model, with what it did to values on `inputs` (none:
-    random ones). Ranges are shown over what `profile` tells of the first model."""
+    random ones), and what was `measured` of both. Ranges are shown over what `profile` tells of
+    the first model."""
     how = "Quantized" if profile is not None else "Optimized"
     contents = Contents(
         f"{_name(before)}, before and after",
@@ -47,6 +50,11 @@ def comparison_page(
         quantized=profile is not None,
         not_taken=target_report(after.module, after.ctx, target).rows(),
     )
+    if measured is not None:
+        contents.quality, contents.not_judged = measured.quality, measured.problem
+        if measured.samples is not None:
+            contents.judged = f"Loss on {measured.samples}, in {measured.where}"
+        contents.executed, contents.where = measured.rows(), f"In {measured.where}"
     try:
         _measure(contents, before, after, inputs)
     except QError as error:

@@ -53,7 +53,7 @@ def test_auto_is_the_form_that_costs_less(
         (("prices", "-o", "p.txt"), 2, "must end in .json"),
         (("prices", "-o", "p.json", "--target=tosa"), 2, "no benchmark for target 'tosa'"),
         (("optimize", "IN", "-o", "o.mlir", "--float", "IN"), 2, "--float is for an .onnx result"),
-        (("optimize", "IN", "-o", "o.onnx", "--race", "soon"), 2, "--race takes a time (3s, 500ms"),
+        (("optimize", "IN", "-o", "o.onnx", "--race", "soon"), 2, "a race takes a time (3s, 500ms"),
         (("optimize", "IN", "-o", "o.onnx", "--prices=no.json"), 1, "cannot read prices"),
     ],
 )

@@ -43,7 +43,7 @@ def test_times(text: str, seconds: float) -> None:
 @pytest.mark.parametrize("text", ["soon", "3 s", "-1", "1h", ""])
 def test_what_is_no_time(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QOPT_RACE", "never")
-    with pytest.raises(UsageError, match="--race takes a time"):
+    with pytest.raises(UsageError, match="a race takes a time"):
         race_seconds(text or None)
 
 

@@ -36,6 +36,22 @@ def prelus() -> Iterator[Program]:
         yield p.returns(p.nn(f"prelu {x}, {slopes} {how}", [kind, type_], result), result)
 
 
+EDGES = [0.0, -0.0, 1.5, -1.5, 3e38, -3e38, 1e-45, -1e-45, np.inf, -np.inf, np.nan, 0.1]
+
+
+@family("prelu-to-product", pipeline="lower-prelu{numerics=ties}")
+def prelus_of_floats() -> Iterator[Program]:
+    """On floats that nobody knows: infinities, numbers that are none, and both zeros."""
+    for held in ([0.25, 1.0], [1.0, 3.5], [1e-30, 0.1]):
+        p = Program(f"prelu {held} of floats")
+        values = np.stack([np.array(EDGES, np.float32)] * 2)[None]
+        kind = tensor(values.shape, "f32")
+        x = p.argument(kind, values)
+        slopes = p.constant(np.array(held, np.float32).reshape(2, 1), "f32", "f32")
+        text = f"prelu {x}, {slopes}"
+        yield p.returns(p.nn(text, [kind, tensor((2, 1), "f32")], kind), kind)
+
+
 @family("softmax-along-last", pipeline="softmax-last{where=all}")
 def softmaxes() -> Iterator[Program]:
     for n, (a, b) in enumerate(pairs(GRID)):

@@ -130,3 +130,10 @@ def test_a_long_table_shows_the_worst() -> None:
     y = {name: array * (1 + 10.0 ** -(n / 2)) for n, (name, array) in enumerate(x.items())}
     rows = Judge(whole_outputs(x), [x]).judge([y]).rows(3)
     assert [row[0] for row in rows[1:]] == ["y0", "y1", "y2"]
+
+
+def test_nothing_finite_is_not_exact() -> None:
+    x = np.full((1, 2, 4), math.nan)
+    quality = judged([x], [x])
+    assert (quality.worst, quality.worst_db) == (None, -math.inf)
+    assert Judge([], [{"y": x}]).no_number() == "y"

@@ -1,4 +1,4 @@
-"""Write PReLU on codes as a product and a maximum of floats between casts.
+"""Write PReLU as a product and a maximum of floats, between casts if it is on codes.
 
 A kernel that branches on the sign of every element is slow; that of ONNX Runtime takes four times
 as long as both of these:
@@ -6,8 +6,9 @@ as long as both of these:
     prelu(x, a)  =  maximum(x, a x)      all slopes a <= 1
     prelu(x, a)  =  minimum(x, a x)      all slopes a >= 1
 
-Codes are finite, and a product rounded to nearest is on the same side of x as the real one, so
-floats give the same bits: exact, or `ties` for an op on codes that is defined in the reals.  Where
+A product rounded to nearest is on the same side of x as the real one, so floats give the same
+bits: exact, or `ties` for an op on codes that is defined in the reals.  Codes are finite; of
+floats nobody knows, and an infinity times 0 is no number: there all slopes are above 0.  Where
 the target says so (`Target.should_lower`), for constant slopes.
 
 For example
@@ -60,10 +61,11 @@ _LARGEST = {"f16": 65504.0, "f32": 3.4e38, "f64": 1.7e308}
 
 @dataclass(frozen=True)
 class _Sloped:
-    """A PReLU, and the op that takes x and its product."""
+    """A PReLU, the op that takes x and its product, and whether all slopes are above 0."""
 
     op: PReluOp
     kind: type[MaximumOp | MinimumOp] | None
+    positive: bool = False
 
 
 class PReluToProduct(Rule[_Sloped]):
@@ -79,9 +81,10 @@ class PReluToProduct(Rule[_Sloped]):
         slopes = self._slopes(op.operands[1])
         if slopes is None or not slopes.size:
             return _Sloped(op, None)
+        positive = bool((slopes > 0).all())
         if (slopes <= 1).all():
-            return _Sloped(op, MaximumOp)
-        return _Sloped(op, MinimumOp if (slopes >= 1).all() else None)
+            return _Sloped(op, MaximumOp, positive)
+        return _Sloped(op, MinimumOp if (slopes >= 1).all() else None, positive)
 
     def _slopes(self, value: SSAValue) -> NDArray[Any] | None:
         """The numbers that a constant holds, or its codes mean."""
@@ -99,6 +102,8 @@ class PReluToProduct(Rule[_Sloped]):
             return Refusal("slope", "slopes are not constant floats on one side of 1")
         cast = dequantized(op.operands[0])
         source = qparams_of(op.operands[0] if cast is None else cast.input)
+        if source is None and match.positive and qparams_of(op.results[0]) is None:
+            return EXACT
         if source is None or not is_integer(source) or not _is_finite(source):
             return Refusal("finite", "it is not known that all numbers are finite")
         result = qparams_of(op.results[0])

@@ -2,19 +2,22 @@
 
     DynamicQuantizeLinear -> MatMulInteger | ConvInteger -> Cast -> Mul(Mul(scale, scale))
 
-The runtime fuses them.  What several products quantize alike is written once.
+The runtime fuses them.  What several products quantize alike is written once. A recurrent layer is
+one node, DynamicQuantizeLSTM.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xdsl.ir import Operation
+
 from qdialect import ops as nn
 from qdialect.dialects.onnx import FUSED
 from qdialect.formats.onnx.write.accumulators import zero_points
-from qdialect.formats.onnx.write.float_ops import Call
-from qdialect.ops import shape_of
-from qdialect.quant import quant_element
+from qdialect.formats.onnx.write.float_ops import Call, recurrent
+from qdialect.ops import ConstantOp, constant_array, shape_of
+from qdialect.quant import DCastOp, quant_element
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.write.exporter import Exporter
@@ -75,6 +78,58 @@ def write_product(exporter: Exporter, op: nn.DynamicOp) -> None:
     both = graph.tensor(f"{output}_scale")
     graph.node("Mul", [scale, given], [both], f"{key}_scales_mul")
     graph.node("Mul", [real, both], [output], key)
+
+
+def layer_weights(op: Operation) -> list[tuple[ConstantOp, QParams]]:
+    """The quantized weights of a layer that is written as DynamicQuantizeLSTM; else none."""
+    if not isinstance(op, nn.LstmOp) or FUSED not in op.attributes:
+        return []
+    found: list[tuple[ConstantOp, QParams]] = []
+    for value in op.operands[1:3]:
+        real = value.owner
+        if not isinstance(real, DCastOp) or not isinstance(real.input.owner, ConstantOp):
+            return []
+        element, (directions, rows, depth) = quant_element(real.input.type), shape_of(value)
+        if element is None or element.qparams.storage.spelling not in ("i8", "u8"):
+            return []
+        blocks = dict(element.qparams.blocks)
+        whole = [blocks.get(0, directions), blocks.get(1, rows), blocks.get(2, depth)]
+        if whole not in ([1, 1, depth], [1, rows, depth]) or element.qparams.expressed != "f32":
+            return []
+        found.append((real.input.owner, element.qparams))
+    return found
+
+
+def is_layer_weight(op: Operation) -> bool:
+    """A dequantized constant that is only read as a weight of such layers."""
+    return (
+        isinstance(op, DCastOp)
+        and op.result.first_use is not None
+        and all(use.index in (1, 2) and layer_weights(use.operation) for use in op.result.uses)
+    )
+
+
+def write_layer(exporter: Exporter, op: Operation, key: str, output: str) -> bool:
+    """Write `op` as DynamicQuantizeLSTM, whose weights are [directions, in, rows]; False if it
+    is none."""
+    import numpy as np
+
+    found = layer_weights(op)
+    if not found:
+        return False
+    graph, names, more = exporter.graph, list[str](), list[str]()
+    for constant, qparams in found:
+        name, dtype = exporter.key(constant), np.int8 if qparams.storage.signed else np.uint8
+        codes = constant_array(constant, exporter.ctx.blobs).astype(dtype)
+        names.append(graph.array(name, np.ascontiguousarray(codes.transpose(0, 2, 1))))
+        shape = qparams.grid[:2] if qparams.grid[1] > 1 else qparams.grid[:1]
+        scales, zeros = qparams.scale_array(), qparams.zero_point_array()
+        more.append(graph.array(f"{name}_scale", scales.astype(np.float32).reshape(shape)))
+        more.append(graph.array(f"{name}_zero_point", zeros.astype(dtype).reshape(shape)))
+    floats = [exporter.floats(value) for value in (op.operands[0], *op.operands[3:])]
+    call = Call(exporter, op, key, [floats[0], *names, *floats[1:]], output)
+    recurrent(call, "DynamicQuantizeLSTM", *more, domain="com.microsoft")
+    return True
 
 
 def _quantized(exporter: Exporter, source: str) -> tuple[str, str, str]:

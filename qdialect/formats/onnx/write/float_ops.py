@@ -213,19 +213,19 @@ def pool(op_type: str) -> Writer:
 
 
 def lstm(call: Call) -> None:
-    """`LSTM`; see `_recurrent`."""
-    _recurrent(call, "LSTM")
+    """`LSTM`; see `recurrent`."""
+    recurrent(call, "LSTM")
 
 
 def gru(call: Call) -> None:
-    """`GRU`; see `_recurrent`."""
+    """`GRU`; see `recurrent`."""
     reset = int(call.values["linear_before_reset"])
-    _recurrent(call, "GRU", linear_before_reset=reset or None)
+    recurrent(call, "GRU", linear_before_reset=reset or None)
 
 
-def _recurrent(call: Call, op_type: str, **attributes: Any) -> None:
+def recurrent(call: Call, op_type: str, *more: str, domain: str = "", **attributes: Any) -> None:
     """The sequence lengths come before initial states and peepholes; states of zeros are left
-    out, and so are results that nothing takes."""
+    out, and so are results that nothing takes. `more` are inputs behind the eight of an LSTM."""
     op, exporter = cast("nn.RecurrentOp", call.op), call.exporter
     names = dict(zip(op.operands, call.inputs, strict=True))
     lengths = op.operand_named("lengths")
@@ -238,6 +238,7 @@ def _recurrent(call: Call, op_type: str, **attributes: Any) -> None:
 
     inputs = [*call.inputs[:4], named("lengths"), *(_state(call, name) for name in op.STATES)]
     inputs += [named("peepholes")] if isinstance(op, nn.LstmOp) else []
+    inputs += [*[""] * (8 - len(inputs)), *more] if more else []
     while not inputs[-1]:
         inputs.pop()
     unused = op.results[0].first_use is None and len(op.results) > 1
@@ -258,6 +259,7 @@ def _recurrent(call: Call, op_type: str, **attributes: Any) -> None:
         inputs,
         outputs,
         call.key,
+        domain,
         direction=call.values["direction"],
         hidden_size=shape_of(op.operands[2])[2],
         **attributes,

@@ -30,15 +30,19 @@ FEWEST, MOST = 5, 100
 _ENDING = re.compile(r"(_token_\d+|_nchwc|_nhwc|/duplicated\d*|_QDQ\w*|_quant)$")
 _TIMED = "_kernel_time"
 _QUANTIZE, _DEQUANTIZE, _TRANSPOSE = "QuantizeLinear", "DequantizeLinear", "Transpose"
+CONVERSIONS = frozenset({_QUANTIZE, _DEQUANTIZE, _TRANSPOSE, "ReorderInput", "ReorderOutput"})
+"""Kinds of nodes that the runtime inserts, or that stand between states of ops."""
 
 
 @dataclass(frozen=True)
 class NodeTime:
     """An executed node: what it may be named after (its name, and those of its results, without
-    the runtime's ending), its kind, nanoseconds, the elements of its results, whether the first
-    thing it takes and gives are floats, and how many operands it has."""
+    the runtime's ending) and what its users may be, its kind, nanoseconds, the elements of its
+    results, whether the first thing it takes and gives are floats, and how many operands it has.
+    """
 
     names: tuple[str, ...]
+    users: tuple[str, ...]
     kind: str
     nanoseconds: float
     elements: int
@@ -75,7 +79,15 @@ class _Profiled:
         profile = folder / f"profile-{number}"
         self.engine = OrtEngine(model, optimize=True, saved=saved, profile=profile)
         graph = package("onnx").load(str(saved), load_external_data=False).graph
-        self._results = {node.name: tuple(node.output) for node in graph.node}
+        self._names = {node.name: _names(node.name, *node.output) for node in graph.node}
+        self._users: dict[str, tuple[str, ...]] = {}
+        takers: dict[str, list[Any]] = {}
+        for node in graph.node:
+            for name in node.input:
+                takers.setdefault(name, []).append(node)
+        for node in graph.node:
+            below = [self._names[taker.name] for n in node.output for taker in takers.get(n, ())]
+            self._users[node.name] = tuple(name for names in below for name in names)
 
     def times(self) -> list[NodeTime]:
         """The nodes, timed; the model does not run any more."""
@@ -83,7 +95,8 @@ class _Profiled:
         for name, (arguments, times) in executions(self.engine.session).items():
             takes, gives = (_types(arguments, f"{side}_type_shape") for side in ("input", "output"))
             node = NodeTime(
-                tuple(map(_plain, (name, *self._results.get(name, ())))),
+                self._names.get(name, _names(name)),
+                self._users.get(name, ()),
                 arguments["op_name"],
                 min(times),
                 sum(elements for _, elements in gives),
@@ -105,6 +118,10 @@ def executions(session: Any) -> dict[str, tuple[Mapping[str, Any], list[float]]]
             name = event["name"].removesuffix(_TIMED)
             found.setdefault(name, (event["args"], []))[1].append(1e3 * event["dur"])
     return found
+
+
+def _names(*names: str) -> tuple[str, ...]:
+    return tuple(map(_plain, names))
 
 
 def _plain(name: str) -> str:

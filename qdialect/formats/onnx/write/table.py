@@ -62,7 +62,8 @@ def may_defer(exporter: Exporter, op: Operation) -> bool:
     written if one of them asks for its tensor after all."""
     if isinstance(op, RescaleOp):
         return is_absorbed(op, exporter.runtime)
-    return isinstance(op, DCastOp) and (is_transposed_weight(op) or is_packed_weight(op))
+    hidden = (is_transposed_weight, is_packed_weight, dynamic.is_layer_weight)
+    return isinstance(op, DCastOp) and any(is_hidden(op) for is_hidden in hidden)
 
 
 def write(exporter: Exporter, op: Operation) -> None:
@@ -81,7 +82,9 @@ def _write_nn(exporter: Exporter, op: Operation) -> None:
     hint = exporter.output_names(op, key)[0]
     if not any(elements):
         output = exporter.claim(op.results[0], hint)
-        if not (isinstance(op, MatMulOp) and write_n_bits(exporter, op, key, output)):
+        if isinstance(op, MatMulOp) and write_n_bits(exporter, op, key, output):
+            return
+        if not dynamic.write_layer(exporter, op, key, output):
             _write_float(exporter, op, key, output)
         return
     direct = _is_direct(op, exporter.runtime, exporter.opset) and not any(

@@ -1,0 +1,269 @@
+"""Which ops of a network are on codes, by times that are given and by those of the runtime."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import qdialect as qd
+from qdialect.cli.qopt import main
+from qdialect.formats.onnx.write.node_times import NodeTime, conversion_times, node_times
+from qdialect.ops import keys_of
+from qdialect.quantization.grids import assign
+from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
+from qdialect.quantization.preparation import prepare
+from qdialect.quantization.recipe import Precision, Recipe
+from qdialect.quantization.selection import Selection, select
+from qdialect.quantization.values import Values
+from qdialect.reference import Interpreter
+from qdialect.targets.installed import get_target
+from qdialect.workflows.candidates import attributed, conversion_rates
+
+FLOAT, CODES = Precision.FLOAT, Precision.CODES
+CHANNELS = 8
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> tuple[Path, Path]:
+    """Three convolutions with relus between them, a mean, and data."""
+    random = np.random.default_rng(3)
+    weights: dict[str, np.ndarray] = {}
+    nodes: list[onnx.NodeProto] = []
+    value = "x"
+    for n in range(3):
+        weights[f"w{n}"] = random.normal(size=(CHANNELS, CHANNELS, 3, 3)) / 9
+        nodes.append(
+            helper.make_node("Conv", [value, f"w{n}"], [f"c{n}"], f"conv{n}", pads=[1] * 4)
+        )
+        nodes.append(helper.make_node("Relu", [f"c{n}"], [f"r{n}"], f"relu{n}"))
+        value = f"r{n}"
+    nodes.append(helper.make_node("GlobalAveragePool", [value], ["y"], "mean"))
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, CHANNELS, 16, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, CHANNELS, 1, 1])],
+        [numpy_helper.from_array(array.astype("f4"), name) for name, array in weights.items()],
+    )
+    path, data = tmp_path / "net.onnx", tmp_path / "data.npz"
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+    np.savez(data, x=random.normal(size=(12, CHANNELS, 16, 16)).astype("f4"))
+    return path, data
+
+
+def selected(network: tuple[Path, Path]) -> tuple[Selection, dict[str, int]]:
+    """What of the network can be on codes, and the numbers of ops by key."""
+    model = qd.load(network[0])
+    profile = qd.calibrate(model, network[1])
+    model.ctx.target = get_target("onnxruntime")
+    prepare(model.module, model.ctx, frozenset())
+    function = Interpreter(model.ctx, model.module).function()
+    selection = select(Values(function, model.ctx, profile, Recipe(plan={})))
+    assign(selection)
+    ops = enumerate(selection.values.block.ops)
+    return selection, {key: n for n, op in ops for key in keys_of(op)}
+
+
+def planned(
+    network: tuple[Path, Path],
+    floats: Mapping[str, float],
+    codes: Mapping[str, float],
+    cast: float,
+    **more: float,
+) -> tuple[dict[str, Precision], Plan]:
+    selection, numbers = selected(network)
+    rate = Rate(cast, 0.0)
+    times = Times(
+        {
+            FLOAT: {numbers[key]: Time(time) for key, time in floats.items()},
+            CODES: {numbers[key]: Time(t, False, False) for key, t in codes.items()},
+        },
+        {CODES: {numbers[key] for key in numbers}},
+        Rates(rate, rate, Rate(0.0, 0.0)),
+    )
+    losses = Losses({numbers[key]: 1.0 for key in codes})
+    values = selection.values
+    found = plan(values.function, values.ctx, times, losses, more.get("weight", 0.0))
+    return {key: found.states[n] for key, n in numbers.items() if n in found.states}, found
+
+
+CONVS = ("conv0", "conv1", "conv2")
+
+
+def test_a_product_that_is_faster_on_floats_stays_float(network: tuple[Path, Path]) -> None:
+    times = dict.fromkeys(CONVS, 100.0)
+    states, found = planned(network, times, {"conv0": 200.0, "conv1": 20.0, "conv2": 20.0}, 5.0)
+    assert [states[key] for key in CONVS] == [FLOAT, CODES, CODES]
+    assert found.parts.cost == found.parts.bound
+
+
+def test_casts_cost_more_than_one_product_saves(network: tuple[Path, Path]) -> None:
+    times = dict.fromkeys(CONVS, 100.0)
+    slow = {"conv0": 130.0, "conv1": 95.0, "conv2": 130.0}
+    states, _ = planned(network, times, slow, 30.0)
+    assert set(states.values()) == {FLOAT}
+
+
+def test_a_loss_has_a_price(network: tuple[Path, Path]) -> None:
+    times, fast = dict.fromkeys(CONVS, 100.0), dict.fromkeys(CONVS, 20.0)
+    without, _ = planned(network, times, fast, 5.0)
+    assert [without[key] for key in CONVS] == [CODES] * 3
+    states, _ = planned(network, times, fast, 5.0, weight=1000.0)
+    assert set(states.values()) == {FLOAT}
+
+
+def test_a_product_without_a_time_on_codes_stays_float(network: tuple[Path, Path]) -> None:
+    times = dict.fromkeys(CONVS, 100.0)
+    states, _ = planned(network, times, {"conv0": 1.0, "conv2": 1.0}, 1.0)
+    assert [states[key] for key in CONVS] == [CODES, FLOAT, CODES]
+
+
+def made_times(
+    numbers: Mapping[str, int], floats: Mapping[str, float], codes: Mapping[str, Time], cast: float
+) -> Times:
+    rate = Rate(cast, 0.0)
+    ops = {
+        FLOAT: {numbers[key]: Time(time) for key, time in floats.items()},
+        CODES: {numbers[key]: time for key, time in codes.items()},
+    }
+    return Times(ops, {CODES: set(numbers.values())}, Rates(rate, rate, Rate(0.0, 0.0)))
+
+
+def test_what_is_slow_beside_another_state_is_learned(network: tuple[Path, Path]) -> None:
+    selection, numbers = selected(network)
+    floats = {"conv0": 10.0, "conv1": 100.0, "conv2": 100.0}
+    codes = {"conv0": Time(200.0), "conv1": Time(50.0), "conv2": Time(50.0)}
+    quick = {
+        key: replace(time, takes_floats=False, gives_floats=False) for key, time in codes.items()
+    }
+    times = made_times(numbers, floats, quick, 5.0)
+    function, ctx = selection.values.function, selection.values.ctx
+    first = plan(function, ctx, times)
+    assert [first.states[numbers[key]] for key in CONVS] == [FLOAT, CODES, CODES]
+    # The relu that the second takes from is on floats, as what makes its value is.
+    measured = {numbers["conv1"]: Time(500.0), numbers["conv2"]: Time(45.0)}
+    known = corrected(function, times, first, measured)
+    second = plan(function, ctx, known)
+    assert second.states[numbers["conv1"]] is FLOAT
+    assert second.parts.cost > first.parts.cost
+    # What was faster than it was known to be is left: a run alone may be a lucky one.
+    assert known.ops[CODES][numbers["conv2"]].nanoseconds == 50.0
+
+
+def test_a_pool_is_slow_where_channels_are_first(network: tuple[Path, Path]) -> None:
+    selection, numbers = selected(network)
+    floats = dict.fromkeys(CONVS, 100.0) | {"mean": 50.0}
+    codes = {key: Time(90.0, False, False) for key in CONVS}
+    fast, last = Time(1.0, False, False), Time(1.0, False, False, channels_last=True)
+    function, ctx = selection.values.function, selection.values.ctx
+    kept = {"conv2": Time(900.0, False, False)}
+    for pool, state in ((fast, CODES), (replace(last, nanoseconds=10.0), FLOAT)):
+        times = made_times(numbers, floats, {**codes, **kept, "mean": pool}, 1.0)
+        states = plan(function, ctx, times).states
+        assert states[numbers["conv2"]] is FLOAT
+        assert states[numbers["mean"]] is state
+
+
+def test_movement_is_on_floats_only_between_floats(network: tuple[Path, Path]) -> None:
+    selection, numbers = selected(network)
+    floats = dict.fromkeys(CONVS, 100.0) | {"relu0": 1.0}
+    codes = {key: Time(20.0, False, False) for key in CONVS} | {"relu0": Time(30.0, False, False)}
+    found = plan(
+        selection.values.function,
+        selection.values.ctx,
+        made_times(numbers, floats, codes, 0.0),
+    )
+    assert [found.states[numbers[key]] for key in (*CONVS, "relu0")] == [CODES] * 4
+
+
+def test_what_a_plan_says_is_written(network: tuple[Path, Path]) -> None:
+    model = qd.load(network[0])
+    _, numbers = selected(network)
+    states = dict.fromkeys(numbers.values(), CODES) | {numbers["conv1"]: FLOAT}
+    result = qd.quantize(model, network[1], recipe=Recipe(plan=states))
+    left = {left.key: left.code for left in result.coverage.left}
+    assert left["conv1"] == "faster-float"
+    assert "conv0" not in left
+    assert result.coverage.quantized["nn.conv2d"] == 2
+
+
+def node(*names: str, kind: str = "Conv", time: float = 7.0, users: str = "") -> NodeTime:
+    return NodeTime(names, tuple(users.split()), kind, time, 1, True, True, 1)
+
+
+def times_of(selection: Selection, nodes: list[NodeTime]) -> dict[int, Time]:
+    return attributed(selection.values.function, selection.values.ctx, nodes)
+
+
+def test_times_of_fused_nodes_are_those_of_the_product(network: tuple[Path, Path]) -> None:
+    selection, numbers = selected(network)
+    layout = node("Reorder", kind="ReorderInput")
+    found = times_of(selection, [node("relu1"), node("conv0"), layout])
+    assert {n: time.nanoseconds for n, time in found.items()} == {
+        numbers["conv1"]: 7.0,
+        numbers["conv0"]: 7.0,
+    }
+
+
+def test_times_of_unnamed_nodes_are_those_of_their_users(network: tuple[Path, Path]) -> None:
+    selection, numbers = selected(network)
+    unnamed = node("made by the runtime", kind="DynamicQuantizeLinear", users="conv2 c2")
+    found = times_of(selection, [unnamed, node("conv2", time=5.0), node("relu2", kind="Relu")])
+    assert found[numbers["conv2"]].nanoseconds == 12.0
+    assert found[numbers["relu2"]].nanoseconds == 7.0
+
+
+def test_the_runtime_times_its_nodes(network: tuple[Path, Path]) -> None:
+    inputs = {"x": np.load(network[1])["x"][:1]}
+    (nodes,) = node_times([network[0]], inputs, 0.05)
+    products = [each for each in nodes if each.kind == "Conv"]
+    assert len(products) == 3
+    assert all(each.nanoseconds > 0 and each.takes_floats for each in products)
+    # The runtime may compute more channels than there are.
+    assert all(each.elements >= CHANNELS * 16 * 16 for each in products)
+    rates = conversion_rates(0.05)
+    assert set(conversion_times(0.05)) == {"QuantizeLinear", "DequantizeLinear", "Transpose"}
+    assert rates.quantize(1 << 20) > rates.quantize(1) >= 0
+
+
+def test_the_command_writes_one_of_the_candidates(
+    network: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, data = network
+    out = tmp_path / "q.onnx"
+    flags = ["quantize", str(path), "-d", str(data), "-o", str(out), "--time", "300ms"]
+    assert main([*flags, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["candidates"]
+    assert found["chosen"] in found["raced"]
+    assert {"float", "by rules", "by times"} <= found["raced"].keys()
+    assert found["plan"]["bound"] <= found["plan"]["cost"]
+    x = np.load(data)["x"][:1]
+    expected, actual = (
+        ort.InferenceSession(str(file), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+        for file in (path, out)
+    )
+    assert np.square(actual - expected).sum() < 1e-2 * np.square(expected).sum()
+
+
+def test_the_float_model_is_written_where_nothing_is_faster(
+    network: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fastest(laps: Mapping[str, object], preferred: list[str]) -> str:
+        assert preferred[0] == "float"
+        return preferred[0]
+
+    monkeypatch.setattr("qdialect.workflows.budgeted.winner", fastest)
+    path, data = network
+    out = tmp_path / "q.onnx"
+    assert main(["quantize", str(path), "-d", str(data), "-o", str(out), "--race", "100ms"]) == 0
+    kinds = {each.op_type for each in onnx.load(out).graph.node}
+    assert "QuantizeLinear" not in kinds and "Conv" in kinds

@@ -1,0 +1,200 @@
+"""What single ops cost: parts compute what the whole does, and losses are those of whole models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import qdialect as qd
+from qdialect.behaviors.shapes import shape_of
+from qdialect.context import new_context
+from qdialect.errors import InputError, UsageError
+from qdialect.formats.mlir.read import read_module
+from qdialect.ops import keys_of
+from qdialect.profile.record import Profile
+from qdialect.quantization.emission import emit
+from qdialect.quantization.grids import Grids, assign
+from qdialect.quantization.parts import split
+from qdialect.quantization.preparation import prepare
+from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.selection import Selection, select
+from qdialect.quantization.sensitivity import losses, worst_noise
+from qdialect.quantization.values import Values
+from qdialect.targets.installed import get_target
+from qdialect.workflows.model import Model
+from qdialect.workflows.run import open_engine
+from qdialect.workflows.sensitivity import SensitivityRun
+from tests.generators.float_networks import random_network
+
+if TYPE_CHECKING:
+    from qdialect.quantization.search import Arrays, OpenRun
+
+SEEDS = range(12)
+
+
+def network(seed: int) -> tuple[Model, Profile, Sequence[Arrays]]:
+    """A random network as it is quantized, a profile of it, and samples."""
+    ctx = new_context()
+    module = read_module(random_network(seed), ctx)
+    random = np.random.default_rng(seed)
+    shape = shape_of(Model(module, ctx).function().body.block.args[0])
+    samples = [{"x": random.normal(size=shape).astype(np.float32)} for _ in range(3)]
+    with TemporaryDirectory() as folder:
+        data = Path(folder) / "data.npz"
+        np.savez(data, x=np.stack([sample["x"] for sample in samples]))
+        profile = qd.calibrate(Model(module, ctx), data)
+    prepare(module, ctx, frozenset())
+    return Model(module, ctx), profile, samples
+
+
+def opened(model: Model) -> OpenRun:
+    return lambda module: open_engine(Model(module, model.ctx), "numpy")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_parts_compute_what_the_whole_does(seed: int, count: int) -> None:
+    model, _, samples = network(seed)
+    parts = split(model.function(), count)
+    assert len(parts.parts) <= count
+    for sample in samples:
+        known = {number: sample[name] for number, name in enumerate(parts.arguments)}
+        for part in parts.parts:
+            known.update(part.run(opened(model)(part.module), known))
+        expected = opened(model)(model.module)(sample)
+        assert parts.returned.keys() == expected.keys()
+        for name, array in expected.items():
+            np.testing.assert_array_equal(known[parts.returned[name]], array)
+
+
+def alone(model: Model, profile: Profile, samples: Sequence[Arrays], key: str) -> float:
+    """The loss of one op by the definition: the whole model, casts around that op only."""
+    clone = model.module.clone()
+    values = Values(Model(clone, model.ctx).function(), model.ctx, profile, Recipe())
+    whole = select(values)
+    grids = assign(whole)
+    (op,) = [op for op in whole.ops if key in keys_of(op)[:1]]
+    only = Selection(values)
+    only.ops[op] = whole.ops[op]
+    few = Grids()
+    for n, value in enumerate(op.operands):
+        if (params := grids.operand(op, n)) is not None:
+            few.uses[op, n] = few.qparams[value] = params
+    few.constants = {place: c for place, c in grids.constants.items() if place[0] is op}
+    for value in op.results:
+        few.qparams[value] = grids.qparams[value]
+        few.pairs[value] = None
+    emit(only, few)
+    before, after = (opened(model)(module) for module in (model.module, clone))
+    return worst_noise([before(s) for s in samples], [after(s) for s in samples])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_losses_are_those_of_the_whole_model_with_one_op_quantized(seed: int) -> None:
+    model, profile, samples = network(seed)
+    found = losses(model.module, model.ctx, profile, Recipe(), samples, opened(model))
+    assert found
+    for key, loss in found.items():
+        assert loss == pytest.approx(alone(model, profile, samples, key), rel=1e-9, abs=1e-18)
+    # Values of 16 bits have finer steps; their weights stay what they are.
+    finer = losses(model.module, model.ctx, profile, Recipe("u16"), samples, opened(model))
+    assert sum(finer.values()) <= sum(found.values())
+
+
+def test_noise_is_that_of_the_worst_output() -> None:
+    one = [{"a": np.array([3.0, 4.0]), "b": np.array([1.0]), "c": np.array([7])}]
+    other = [{"a": np.array([3.0, 4.5]), "b": np.array([1.1]), "c": np.array([9])}]
+    assert worst_noise(one, other) == pytest.approx(max(0.25 / 25, 0.01))
+    assert worst_noise(one, one) == 0
+    dead = [{"a": np.zeros(2)}]
+    assert worst_noise(dead, [{"a": np.ones(2)}]) == np.inf
+    assert worst_noise([{"a": np.ones(1)}], [{"a": np.array([np.nan])}]) == np.inf
+
+
+@dataclass
+class Files:
+    """A network and data in files, and a run of all its ops."""
+
+    folder: Path
+    run: SensitivityRun
+
+    @staticmethod
+    def of(folder: Path) -> Files:
+        path, data = folder / "net.mlir", folder / "data.npz"
+        path.write_text(random_network(3))
+        model = qd.load(path)
+        shape = shape_of(model.function().body.block.args[0])
+        x = np.random.default_rng(3).normal(size=(6, *shape)).astype(np.float32)
+        np.savez(data, x=x)
+        profile, target = qd.calibrate(model, data), get_target("onnxruntime")
+        run = SensitivityRun(
+            model,
+            target,
+            profile,
+            Recipe(),
+            data,
+            (0, 2, 4),
+            engine="numpy",
+            state=folder / "state",
+        )
+        return Files(folder, run)
+
+    def state(self) -> Path:
+        (path,) = (self.folder / "state").iterdir()
+        return path
+
+
+def test_a_run_that_was_interrupted_goes_on(tmp_path: Path) -> None:
+    files = Files.of(tmp_path)
+    whole = replace(files.run, state=None).run()
+    measured: list[int] = []
+
+    def stop(numbers: Iterable[int], total: int) -> Iterator[int]:
+        for number in numbers:
+            if number == 2:
+                raise KeyboardInterrupt
+            yield number
+
+    def count(numbers: Iterable[int], total: int) -> Iterator[int]:
+        measured.append(total)
+        yield from numbers
+
+    with pytest.raises(KeyboardInterrupt):
+        replace(files.run, watch=stop).run()
+    assert len(files.state().read_text().splitlines()) == 2
+    # The last line may be cut anywhere.
+    files.state().write_text(files.state().read_text()[:-9])
+    assert replace(files.run, watch=count).run() == whole
+    assert measured == [len(whole) - 1]
+    assert replace(files.run, watch=count).run() == whole
+    assert measured == [len(whole) - 1]
+    # Another recipe, other samples: nothing of that is known.
+    replace(files.run, watch=count, recipe=Recipe("i8")).run()
+    replace(files.run, watch=count, numbers=(1,)).run()
+    assert (
+        measured[1:] == [len(whole), len(whole)] and len(list((tmp_path / "state").iterdir())) == 3
+    )
+
+
+def test_a_state_that_cannot_be_kept(tmp_path: Path) -> None:
+    run = Files.of(tmp_path).run
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot keep state here"):
+        replace(run, state=tmp_path / "file" / "state").run()
+
+
+def test_workers_measure_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    run = replace(Files.of(tmp_path).run, state=None)
+    assert replace(run, workers="2").run() == run.run()
+    with pytest.raises(UsageError, match="from a file, and it is from none"):
+        replace(run, workers="2", model=Model(run.model.module, run.model.ctx)).run()
+    run.data.unlink()
+    with pytest.raises(InputError, match="no such file"):
+        replace(run, workers="1").run()
