@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from qdialect.targets.kernels import ANY, Kernel
 from qdialect.targets.onnxruntime import TARGET as ONNXRUNTIME
+from qdialect.targets.price_table import shipped_prices
 
 PAIRS = "i32 pairs=i16"
 
@@ -25,6 +26,7 @@ TARGET = replace(
     ONNXRUNTIME,
     name="x86-without-vnni",
     summary="ONNX Runtime on x86 with AVX2 or AVX-512, without VNNI",
+    measured=shipped_prices("onnxruntime").without_dot_products(),
     kernels={
         **ONNXRUNTIME.kernels,
         **dict.fromkeys(
