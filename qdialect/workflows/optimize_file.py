@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 FEWER = "qdq, fewer rewrites"
 """The candidate without the passes that only prices speak for."""
-ISLANDS = "qdq, some ops on floats"
+SOME_ON_FLOATS = "qdq, some ops on floats"
 """The candidate with ops on floats that are faster so, at `relaxed`."""
 _USER_ERRORS = ("bad-plugin", "numerics", "bad-input", "bad-float")
 """Codes of errors that the user has to mend, so that the original does not stand in."""
@@ -183,9 +183,9 @@ class FileOptimization:
             if fewer is not None and str(fewer.model) != str(first.model):
                 results[FEWER] = fewer
         if self._races and self.numerics == "relaxed":
-            islands = self._or_original(lambda: self._islands(model, first, pipeline, judge))
-            if islands is not None:
-                results[ISLANDS] = islands
+            mixed = self._or_original(lambda: self._some_on_floats(model, first, pipeline, judge))
+            if mixed is not None:
+                results[SOME_ON_FLOATS] = mixed
         self.choice = self._or_original(lambda: self._choice(results, judge))
         if any(one.what == EVERYTHING for one in self.dropped):
             return
@@ -193,17 +193,17 @@ class FileOptimization:
         if self.choice is not None:
             self.result = results.get(self.choice.chosen.name, first)
 
-    def _islands(
+    def _some_on_floats(
         self, model: Model, first: Optimized, pipeline: str, judge: Judge
     ) -> Optimized | None:
         """The result with those ops on floats that are faster so, checked against the model with
         them on floats; None where there are none."""
-        from qdialect.workflows.islands import with_islands
+        from qdialect.workflows.ops_on_floats import with_ops_on_floats
 
         samples = judge.executed_samples() if judge.same_interface(first.model) else []
         if not samples:
             return None
-        found = with_islands(model, first.model, self.target, samples[0][0], self.seconds / 2)
+        found = with_ops_on_floats(model, first.model, self.target, samples[0][0], self.seconds / 2)
         if found is None:
             return None
         self.notes.append(f"{found.count} of {found.of} quantized ops are faster on floats")

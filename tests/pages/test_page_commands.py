@@ -36,6 +36,7 @@ NOT_RUN = (
     (r"(\.venv/bin/)?python ", "a tool of this repository, or an example, with a test of its own"),
     (r"git ", "changes the work tree"),
     (r"tools/", "sets up an environment; CI is made of it"),
+    (r"export ", "is for a tool of this repository"),
     (r"source ", "activates the environment, which is that of the tests"),
     (r"qopt engines install", "installs; CI does it"),
     (r"pre-commit", "installs; tests/pages/test_pre_commit.py runs the hook where it is installed"),

@@ -18,8 +18,8 @@ from qdialect.ops import keys_of
 from qdialect.quantization.precision import Time
 from qdialect.quantization.recipe import Precision
 from qdialect.targets.installed import get_target
-from qdialect.workflows import islands
-from qdialect.workflows.islands import with_islands
+from qdialect.workflows import ops_on_floats
+from qdialect.workflows.ops_on_floats import with_ops_on_floats
 from qdialect.workflows.optimize import optimize
 
 DEPTH = 16
@@ -62,7 +62,7 @@ def chain(tmp_path: Path) -> Path:
 
 
 def found(chain: Path, monkeypatch: pytest.MonkeyPatch, on_floats: tuple[str, ...]) -> Any:
-    """The islands where these products take a microsecond on floats, and the others on codes."""
+    """What is found where these products take a microsecond on floats, and the others on codes."""
     model, target = qd.load(chain), get_target("onnxruntime")
 
     def times() -> Iterator[Precision]:
@@ -78,9 +78,9 @@ def found(chain: Path, monkeypatch: pytest.MonkeyPatch, on_floats: tuple[str, ..
                 known[number] = Time(1e3 if fast else 1e9, False, False)
         return known
 
-    monkeypatch.setattr(islands, "attributed", attributed)
+    monkeypatch.setattr(ops_on_floats, "attributed", attributed)
     x = np.random.default_rng(0).normal(size=(4, DEPTH)).astype("f4")
-    return with_islands(model, optimize(model, target, "relaxed"), target, {"x": x}, 0.05), x
+    return with_ops_on_floats(model, optimize(model, target, "relaxed"), target, {"x": x}, 0.05), x
 
 
 def test_casts_between_ops_on_floats_go(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_nothing_is_changed_where_codes_are_faster(
     assert result is None
 
 
-def test_a_model_without_codes_has_no_islands(tmp_path: Path) -> None:
+def test_a_model_without_codes_stays(tmp_path: Path) -> None:
     graph = helper.make_graph(
         [helper.make_node("Relu", ["x"], ["y"])],
         "floats",
@@ -111,7 +111,7 @@ def test_a_model_without_codes_has_no_islands(tmp_path: Path) -> None:
     opset = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
     model, target = qd.load(path), get_target("onnxruntime")
-    assert with_islands(model, model, target, {"x": np.ones(4, "f4")}, 0.01) is None
+    assert with_ops_on_floats(model, model, target, {"x": np.ones(4, "f4")}, 0.01) is None
 
 
 def test_the_command_races_them_at_relaxed(

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Islands:
+class OnFloats:
     """A quantized model some of whose ops are on floats, by number of ops, and how many are."""
 
     model: Model
@@ -58,9 +58,9 @@ class Islands:
     of: int
 
 
-def with_islands(
+def with_ops_on_floats(
     model: Model, optimized: Model, target: Target, inputs: Arrays, seconds: float
-) -> Islands | None:
+) -> OnFloats | None:
     """The model with the ops on floats that are faster so, by about so many seconds of timing for
     `inputs`; None where none is. `optimized` is what passes made of it."""
     from qdialect.formats.onnx.write import write_model
@@ -83,7 +83,7 @@ def with_islands(
     on_floats = {n for n, op in enumerate(ops) if states[places[op]] is Precision.FLOAT}
     if not on_floats & quantized:
         return None
-    return Islands(_dropped(model, on_floats)[0], len(on_floats & quantized), len(quantized))
+    return OnFloats(_dropped(model, on_floats)[0], len(on_floats & quantized), len(quantized))
 
 
 def _computing(model: Model) -> list[Operation]:
