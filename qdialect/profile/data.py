@@ -114,12 +114,10 @@ def _split(
     shape, dtype = header
     declared = declared_shape(kind)
     if dtype != runtime_dtype(kind):
-        _refuse(
-            path,
-            f"input '{name}' has dtype {dtype}, but its type is {kind}",
-            "bad-data",
-            f"convert it before saving: array.astype('{runtime_dtype(kind)}')",
-        )
+        message = f"input '{name}' has dtype {dtype}, but its type is {kind}"
+        if dtype.kind in "fiub":
+            message += f": save array.astype('{runtime_dtype(kind)}')"
+        _refuse(path, message, "bad-data")
     if whole:
         if compatible(declared, shape):
             return 1, None

@@ -200,6 +200,13 @@ class _Tracer:
             return usual
         path, dim, are_scores = found
         down = [*path, *self._way(output, source)]
+        start = source
+        if path:
+            first, operand = path[0]
+            assert isinstance(first, OpResult)
+            start = first.op.operands[operand]
+        if shape_of(start)[dim] == 1:
+            return None, False  # the part is its one channel
         for value, operand in down:
             dim = self._carried(value, operand, dim)
             if dim is None:

@@ -16,15 +16,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.cost import elements
 from qdialect.behaviors.shapes import shape_of
+from qdialect.context import QContext
 from qdialect.placement import INFINITE, Parts
 from qdialect.placement.formats import Formats, State, Value
 from qdialect.quantization.recipe import Precision
-from qdialect.quantization.selection import Selection, concerns
-from qdialect.quantization.values import Values, float_value
+from qdialect.quantization.selection import concerns
+from qdialect.quantization.values import float_value, float_values
 
 FORMATS = {
     Precision.FLOAT: 0,
@@ -111,25 +113,25 @@ class Losses:
 
 
 def plan(
-    selection: Selection, times: Times, losses: Losses | None = None, weight: float = 0.0
+    function: FuncOp,
+    ctx: QContext,
+    times: Times,
+    losses: Losses | None = None,
+    weight: float = 0.0,
 ) -> Plan:
-    """The states of the ops of a function that are fastest, or of least
+    """The states of the ops of a float function that are fastest, or of least
 
-        nanoseconds + weight * (sum of losses of the ops that are not on floats, and of the values
-                                that are converted to codes).
-
-    `selection` has the ops that can be on codes.
+    nanoseconds + weight * (sum of losses of the ops that are not on floats, and of the values
+                            that are converted to codes).
     """
-    return _Statement(selection, times, losses or Losses(), weight).solve()
+    return _Statement(function, ctx, times, losses or Losses(), weight).solve()
 
 
-def corrected(
-    selection: Selection, times: Times, planned: Plan, measured: Mapping[int, Time]
-) -> Times:
+def corrected(function: FuncOp, times: Times, planned: Plan, measured: Mapping[int, Time]) -> Times:
     """The times, with what was measured of a plan: an op may take longer beside one in another
     state (an image whose channels are not last), which only that shows. What an op was once
     slower than, it is; else a plan that was tried would look as good as one that was not."""
-    ops = list(selection.values.block.ops)
+    ops = list(function.body.block.ops)
     places = {op: place for place, op in enumerate(ops)}
     known = {state: dict(each) for state, each in times.ops.items()}
     beside = dict(times.beside)
@@ -154,7 +156,8 @@ def corrected(
 
 @dataclass
 class _Statement:
-    selection: Selection
+    function: FuncOp
+    ctx: QContext
     times: Times
     losses: Losses
     weight: float
@@ -167,8 +170,7 @@ class _Statement:
     )
 
     def solve(self) -> Plan:
-        values = self.selection.values
-        ops = list(values.block.ops)
+        ops = list(self.function.body.block.ops)
         self.places.update((op, place) for place, op in enumerate(ops))
         for (above, place, *states), more in self.times.beside.items():
             self._slower.setdefault((above, place), {})[states[0], states[1]] = round(more)
@@ -180,8 +182,8 @@ class _Statement:
             self._moved(op)
             self._turned(op)
             self._corrected(op)
-        for value in values.all_values():
-            self._value(value, values)
+        for value in float_values(self.function):
+            self._value(value)
         start = [0] * len(self.numbers)
         found, parts = self.problem.solve(start)
         states = {self.places[op]: self.states[n][found[n]] for op, n in self.numbers.items()}
@@ -189,7 +191,7 @@ class _Statement:
 
     def _op(self, op: Operation) -> None:
         self.numbers[op] = len(self.numbers)
-        behavior, place = self.selection.values.ctx.behaviors.get(op), self.places[op]
+        behavior, place = self.ctx.behaviors.get(op), self.places[op]
         product = behavior is not None and behavior.accumulator is not None
         states = [Precision.FLOAT]
         for state, able in self.times.able.items():
@@ -225,7 +227,8 @@ class _Statement:
             if self._time(op, state) is not None:
                 continue
             anchor = self._executed_with(op, state)
-            if anchor is None or op not in self.selection.ops or anchor not in self.selection.ops:
+            codes = self.times.able[Precision.CODES]
+            if anchor is None or not {self.places[op], self.places[anchor]} <= set(codes):
                 continue
             alone = round(self.times.rates.dequantize(sum(map(elements, op.results))))
             others = (other for other in Precision if other is not state)
@@ -242,7 +245,7 @@ class _Statement:
     def _moved(self, op: Operation) -> None:
         """Casts are moved past an op that moves or picks the elements of one value, by us and by
         runtimes: it is on floats only between floats."""
-        behavior = self.selection.values.ctx.behaviors.get(op)
+        behavior = self.ctx.behaviors.get(op)
         if behavior is None or not behavior.commutes:
             return
         above = [v.owner for v in op.operands if float_value(v)]
@@ -258,7 +261,7 @@ class _Statement:
         time, above = self._time(op, Precision.CODES), op
         if time is None or not time.channels_last:
             return
-        behaviors = self.selection.values.ctx.behaviors
+        behaviors = self.ctx.behaviors
         while (found := self._above(above)) is not None:
             above, behavior = found, behaviors.get(found)
             if behavior is not None and behavior.accumulator is not None:
@@ -287,7 +290,7 @@ class _Statement:
         owners = (value.owner for value in op.operands if float_value(value))
         return next((o for o in owners if isinstance(o, Operation) and o in self.numbers), None)
 
-    def _value(self, value: SSAValue, values: Values) -> None:
+    def _value(self, value: SSAValue) -> None:
         owner = value.owner
         producer = self.numbers.get(owner) if isinstance(owner, Operation) else None
         users = [use.operation for use in value.uses]
@@ -310,5 +313,5 @@ class _Statement:
     def _is_image(self, value: SSAValue, near: list[Operation]) -> bool:
         if not isinstance(value.type, TensorType) or len(shape_of(value)) < 4:
             return False
-        behaviors = self.selection.values.ctx.behaviors
+        behaviors = self.ctx.behaviors
         return any((b := behaviors.get(op)) is not None and b.has_weights for op in near)

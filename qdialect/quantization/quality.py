@@ -176,7 +176,8 @@ class Quality:
 
 def _row(one: PartQuality) -> tuple[str, ...]:
     worst = one.worst_channel
-    channel = "" if worst is None else f"{worst}: {db_text(one.worst_channel_db)}"
+    differs = worst is not None and one.worst_channel_db < math.inf
+    channel = f"{worst}: {db_text(one.worst_channel_db)}" if differs else ""
     dead = "all of it" if one.is_dead else ", ".join(map(str, one.dead[:4]))
     if len(one.dead) > 4 and not one.is_dead:
         dead += f" and {len(one.dead) - 4} more"

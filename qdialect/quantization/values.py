@@ -43,6 +43,14 @@ def float_value(value: SSAValue) -> bool:
     return is_float(value.type) and not is_constant(value)
 
 
+def float_values(function: FuncOp) -> Iterator[SSAValue]:
+    """The float values of a function in program order, constants left out."""
+    block = function.body.block
+    yield from (value for value in block.args if float_value(value))
+    for op in block.ops:
+        yield from (value for value in op.results if float_value(value))
+
+
 def is_constant(value: SSAValue) -> bool:
     """Whether a value is a constant, or what the codes of one stand for."""
     return constant_of(value) is not None or codes_behind(value) is not None
@@ -123,9 +131,7 @@ class Values:
 
     def all_values(self) -> Iterator[SSAValue]:
         """The float values in program order, constants left out."""
-        yield from (value for value in self.block.args if float_value(value))
-        for op in self.block.ops:
-            yield from (value for value in op.results if float_value(value))
+        return float_values(self.function)
 
     def keys(self, value: SSAValue) -> tuple[str, ...]:
         """The keys a value has entries under."""

@@ -217,8 +217,9 @@ def _measured_tiles(contents: Contents) -> list[tuple[str, str, str]]:
     tiles: list[tuple[str, str, str]] = []
     worst = None if contents.quality is None else contents.quality.worst
     if worst is not None:
-        channel = "" if worst.worst_channel is None else f", channel {worst.worst_channel}"
-        note = f"of {worst.part}{channel}: {db_text(worst.worst_channel_db)}"
+        note = f"of {worst.part}"
+        if worst.worst_channel is not None and isfinite(worst.worst_channel_db):
+            note += f", channel {worst.worst_channel}: {db_text(worst.worst_channel_db)}"
         tiles.append(("SQNR of the worst output", db_text(worst.sqnr_db), note))
     for name, one, other, ratio in contents.executed[1:3]:
         if ratio:

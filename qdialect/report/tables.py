@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from qdialect.analysis.boundary import CODES
@@ -92,7 +92,7 @@ def outputs_table(quality: Quality | None, measured: str, problem: str) -> Json:
     rows: list[list[Any]] = []
     for one in quality.parts if quality is not None else ():
         channel = one.worst_channel
-        has_channel = one.is_real and channel is not None
+        has_channel = channel is not None and one.worst_channel_db != inf
         dead = "all of it" if one.is_dead else ", ".join(map(str, one.dead))
         rows.append(
             [

@@ -27,7 +27,7 @@ from qdialect.quantization.recipe import Precision
 from qdialect.quantization.sensitivity import kernel_name, value_name
 from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, Outcome
-from qdialect.workflows.candidates import FLOAT, MIXED, Builder, Candidate, Loop, Raced
+from qdialect.workflows.candidates import FLOAT, Builder, Candidate, Loop, Raced
 from qdialect.workflows.front import Point, corners, nearest_that_meets, non_dominated
 from qdialect.workflows.metric import Metric, metric_on
 from qdialect.workflows.model import save
@@ -158,16 +158,15 @@ class BudgetedLoop(Loop):
         candidates = {name: each.candidate for name, each in self.tried.items()}
         return raced, Answer(takes, outcomes, front, candidates, self.unmet)
 
-    def search(self, planned: Plan) -> None:
+    def search(self, name: str, planned: Plan) -> None:
         """Add the plans on the way to the budgets, or the corners of the front."""
         request = self.request
         if not (request.budgets or request.front):
             return
         space = _Space(self, self.losses())
         fastest = space.known(planned)
-        self._names[_ALL_FLOAT] = FLOAT
-        for name in [name for name in MIXED if name in self.tried][-1:]:
-            self._names[fastest] = name
+        self._names.update({_ALL_FLOAT: FLOAT, fastest: name})
+        if name in self.tried:
             space.learn(fastest, self._loss(name))
 
         def meets(choice: Choice) -> bool:

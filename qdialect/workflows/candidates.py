@@ -38,7 +38,9 @@ from qdialect.workflows.race import Race, race, winner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from xdsl.dialects.func import FuncOp
 
+    from qdialect.context import QContext
     from qdialect.formats.onnx.write import OrtEngine
     from qdialect.formats.onnx.write.executed import Executed
     from qdialect.formats.onnx.write.node_times import NodeTime
@@ -212,8 +214,8 @@ class Loop:
         hopeful = (c for state, c in self.extremes.items() if self.times.total(state) < limit)
         for candidate in (self._floats, first, *hopeful):
             self.attempt(candidate)
-        planned = self._planned()
-        self.search(planned)
+        name, planned = self._planned()
+        self.search(name, planned)
         alive = [name for name, each in self.tried.items() if not each.quality.dead]
         if set(alive) <= {FLOAT, FLOAT_OPTIMIZED}:
             alive = list(self.tried)  # what is then chosen is an error, if it is no float model
@@ -226,16 +228,18 @@ class Loop:
         chosen = self.tried[self.choose(raced, order)].candidate
         return Raced(chosen, raced, self.tried, planned, self.notes)
 
-    def search(self, planned: Plan) -> None:
-        """Attempt more, where more is asked for than the fastest (`budgeted`)."""
+    def search(self, name: str, planned: Plan) -> None:
+        """Attempt more, where more is asked for than the fastest plan, the candidate of that name
+        (`budgeted`)."""
 
     def choose(self, raced: Race, preferred: Sequence[str]) -> str:
         """The name of the candidate to write: of the fastest the first."""
         return winner(raced.laps, preferred)
 
-    def _planned(self) -> Plan:
-        """Try the plan by what was measured, and that by what is measured of it, and so on."""
-        planned = self.plan()
+    def _planned(self) -> tuple[str, Plan]:
+        """Try the plan by what was measured, and that by what is measured of it, and so on; the
+        last, and the name of its candidate."""
+        planned, name = self.plan(), MIXED[0]
         known: list[Mapping[int, Precision]] = []
         for name in MIXED:
             known.append(planned.states)
@@ -243,12 +247,12 @@ class Loop:
             if self.attempt(mixed) is None or name == MIXED[-1]:
                 break
             measured = self._measured([mixed])[0]
-            self.times = corrected(self.selection, self.times, planned, measured)
+            self.times = corrected(self._function, self.times, planned, measured)
             again = self.plan()
             if again.states in known:
                 break
             planned = again
-        return planned
+        return name, planned
 
     def _measured(self, candidates: Sequence[Candidate]) -> list[dict[int, Time]]:
         """How long the ops of candidates take, in turns."""
@@ -256,7 +260,8 @@ class Loop:
 
         files = [self._file(each.model) for each in candidates]
         nodes = node_times(files, self.samples[0], self.seconds / 2)
-        return [attributed(self.selection, each) for each in nodes]
+        ctx = self.selection.values.ctx
+        return [attributed(self._function, ctx, each) for each in nodes]
 
     def _of(self, name: str) -> Quality:
         return self.tried[name].quality
@@ -265,6 +270,10 @@ class Loop:
     def selection(self) -> Selection:
         """What can be on codes."""
         return self.builder.selection()
+
+    @property
+    def _function(self) -> FuncOp:
+        return self.selection.values.function
 
     @cached_property
     def _dynamic(self) -> Mapping[int, Precision]:
@@ -295,7 +304,7 @@ class Loop:
 
     def plan(self, weight: float = 0.0, losses: Losses | None = None) -> Plan:
         """The states of least time + weight * loss (`precision.plan`)."""
-        return plan(self.selection, self.times, losses, weight)
+        return plan(self._function, self.selection.values.ctx, self.times, losses, weight)
 
     def attempt(self, candidate: Candidate) -> Tried | None:
         """Load a candidate and judge it; None where the runtime refuses it, which is noted."""
@@ -342,7 +351,7 @@ def conversion_rates(seconds: float = 0.1) -> Rates:
     return Rates(rate("QuantizeLinear"), rate("DequantizeLinear"), rate("Transpose"))
 
 
-def attributed(selection: Selection, nodes: Sequence[NodeTime]) -> dict[int, Time]:
+def attributed(function: FuncOp, ctx: QContext, nodes: Sequence[NodeTime]) -> dict[int, Time]:
     """The times of executed nodes by the number of the op that they are for.
 
     A node that stands for several ops, of which it has the name of one, is for the product with
@@ -351,7 +360,7 @@ def attributed(selection: Selection, nodes: Sequence[NodeTime]) -> dict[int, Tim
     """
     from qdialect.formats.onnx.write.node_times import CONVERSIONS
 
-    ops = list(selection.values.block.ops)
+    ops = list(function.body.block.ops)
     numbers = {op: number for number, op in enumerate(ops)}
     names: dict[str, Operation] = {}
     for op in ops:
@@ -367,7 +376,7 @@ def attributed(selection: Selection, nodes: Sequence[NodeTime]) -> dict[int, Tim
     timed = {op for op, _ in matched}
     found: dict[int, Time] = {}
     for op, node in matched:
-        number = numbers[_heaviest(op, selection, timed)]
+        number = numbers[_heaviest(op, ctx, timed)]
         before = found.get(number)
         total = node.nanoseconds + (before.nanoseconds if before else 0.0)
         channels_last = node.kind.startswith("Nhwc")
@@ -380,9 +389,9 @@ def _whole(name: str) -> str:
     return name.rpartition("/")[0]
 
 
-def _heaviest(op: Operation, selection: Selection, timed: Collection[Operation]) -> Operation:
+def _heaviest(op: Operation, ctx: QContext, timed: Collection[Operation]) -> Operation:
     """Of an op and those above without a time, the first product with weights; else the op."""
-    behaviors = selection.values.ctx.behaviors
+    behaviors = ctx.behaviors
     group, seen = [op], {op}
     for each in group:
         behavior = behaviors.get(each)

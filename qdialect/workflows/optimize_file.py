@@ -41,6 +41,8 @@ T = TypeVar("T")
 
 FEWER = "qdq, fewer rewrites"
 """The candidate without the passes that only prices speak for."""
+ISLANDS = "qdq, some ops on floats"
+"""The candidate with ops on floats that are faster so, at `relaxed`."""
 _USER_ERRORS = ("bad-plugin", "numerics", "bad-input", "bad-float")
 """Codes of errors that the user has to mend, so that the original does not stand in."""
 
@@ -180,12 +182,35 @@ class FileOptimization:
             fewer = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))
             if fewer is not None and str(fewer.model) != str(first.model):
                 results[FEWER] = fewer
+        if self._races and self.numerics == "relaxed":
+            islands = self._or_original(lambda: self._islands(model, first, pipeline, judge))
+            if islands is not None:
+                results[ISLANDS] = islands
         self.choice = self._or_original(lambda: self._choice(results, judge))
         if any(one.what == EVERYTHING for one in self.dropped):
             return
         self.result = first
         if self.choice is not None:
             self.result = results.get(self.choice.chosen.name, first)
+
+    def _islands(
+        self, model: Model, first: Optimized, pipeline: str, judge: Judge
+    ) -> Optimized | None:
+        """The result with those ops on floats that are faster so, checked against the model with
+        them on floats; None where there are none."""
+        from qdialect.workflows.islands import with_islands
+
+        samples = judge.executed_samples() if judge.same_interface(first.model) else []
+        if not samples:
+            return None
+        found = with_islands(model, first.model, self.target, samples[0][0], self.seconds / 2)
+        if found is None:
+            return None
+        self.notes.append(f"{found.count} of {found.of} quantized ops are faster on floats")
+        work = Optimization(found.model, pipeline, self.target, self.watchers)
+        return work.checked(
+            Judge(found.model, self.samples, self.inputs), self.is_onnx, self.samples
+        )
 
     @property
     def _races(self) -> bool:

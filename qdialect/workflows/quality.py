@@ -123,7 +123,7 @@ class Measured:
         """Note the sizes of the float model's file, where it is from one, and of what was
         written."""
         if source is not None:
-            self.sizes = {FLOAT: size_of(source), QUANTIZED: size_of(written)}
+            self.sizes = {FLOAT: size_of(source), WRITTEN: size_of(written)}
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -140,7 +140,7 @@ class Measured:
 
     def rows(self) -> list[tuple[str, ...]]:
         """Latency, size and what is executed, of both models, under a heading."""
-        names = FLOAT, QUANTIZED
+        names = FLOAT, WRITTEN
         rows: list[tuple[str, ...]] = [("", *names, "ratio")]
         if self.laps:
             one, other = (self.laps[name] for name in names)
@@ -157,7 +157,7 @@ class Measured:
         return rows if len(rows) > 1 else []
 
 
-FLOAT, QUANTIZED = "float", "quantized"
+FLOAT, WRITTEN = "float", "written"
 
 
 def size_text(size: int) -> str:
@@ -196,9 +196,9 @@ def measure(
     try:
         sides = {
             FLOAT: _side(model, in_runtime, form),
-            QUANTIZED: _side(quantized, in_runtime, form),
+            WRITTEN: _side(quantized, in_runtime, form),
         }
-        found.written = sides[QUANTIZED].written
+        found.written = sides[WRITTEN].written
         found.executed = {n: s.executed for n, s in sides.items() if s.executed is not None}
         if samples is None:
             found.problem = "there is no data to judge the outputs on"
@@ -207,11 +207,11 @@ def measure(
         judge = Judge(parts_of(model.module, model.ctx), map(sides[FLOAT].run, inputs))
         undefined = judge.no_number()
         if undefined is None:
-            found.quality = judge.judge(map(sides[QUANTIZED].run, inputs))
+            found.quality = judge.judge(map(sides[WRITTEN].run, inputs))
         engines = {n: s.engine for n, s in sides.items() if s.engine is not None}
         if raced is not None:
             laps = raced.race.laps
-            found.laps = {FLOAT: laps[RACED_FLOAT], QUANTIZED: laps[raced.chosen.name]}
+            found.laps = {FLOAT: laps[RACED_FLOAT], WRITTEN: laps[raced.chosen.name]}
         elif engines and seconds > 0:
             found.laps = race(engines, inputs[0], seconds).laps
     except QError as error:

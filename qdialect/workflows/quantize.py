@@ -21,8 +21,9 @@ from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.grids import assign
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
+from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
-from qdialect.workflows.candidates import RULES, Builder, Candidate, Loop, Raced
+from qdialect.workflows.candidates import RULES, Builder, Candidate, Raced
 from qdialect.workflows.model import Form, Model
 from qdialect.workflows.prepared import prepared_model
 from qdialect.workflows.quality import HELD_OUT, Samples, held_out
@@ -42,6 +43,9 @@ SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
 CORRECTION_SAMPLES = 16
 REPORT_SAMPLES = 2
+LEAST = "sqnr>=10"
+"""What a result keeps where nobody says how accurate it has to be: noise is at most a tenth of
+each part of the outputs."""
 
 
 @dataclass(frozen=True)
@@ -173,19 +177,20 @@ class Quantization:
         )
 
     def _raced(self, builder: Builder, first: Candidate) -> tuple[Raced, Answer | None]:
-        """The fastest candidate, or what was asked for."""
-        if self.request is None:
-            samples = self._samples(self._trial_samples)
-            loop = Loop(builder, samples, self.seconds, self.model, self.form)
-            return loop.run(first), None
-        from qdialect.workflows.budgeted import BudgetedLoop
+        """What was asked for; else the fastest candidate that keeps `LEAST`."""
+        from qdialect.workflows.budgeted import BudgetedLoop, Request
 
-        judged = self.judged_samples()
-        assert judged is not None
+        request, samples = self.request, self._samples(self._trial_samples)
+        if request is None:
+            request = Request((parse_budget(LEAST),), best_effort=True)
+        else:
+            judged = self.judged_samples()
+            assert judged is not None
+            samples = list(judged.inputs)
         recipe = replace(builder.recipe, plan={})
 
         def losses() -> dict[str, float]:
-            if self.estimate:
+            if self.estimate or self.request is None:
                 from qdialect.quantization.noise import estimated_losses
 
                 selection = builder.selection()
@@ -193,10 +198,9 @@ class Quantization:
             found = self._sensitivities(builder.prepared, builder.profile, recipe, roundings=True)
             return {entry.key: entry.loss for entry in found}
 
-        loop = BudgetedLoop(
-            builder, judged.inputs, self.seconds, self.model, self.form, self.request, losses
-        )
-        return loop.answered(first)
+        loop = BudgetedLoop(builder, samples, self.seconds, self.model, self.form, request, losses)
+        raced, answer = loop.answered(first)
+        return raced, None if self.request is None else answer
 
     def _engine(self) -> EngineName:
         if self.engine is not None:

@@ -170,6 +170,28 @@ def test_channels_are_those_of_the_nearest_product(
     assert part.channel == dim
 
 
+def test_places_are_no_channels_of_a_part_that_has_one(tmp_path: Path) -> None:
+    """As a detector gives how sure it is of each place."""
+    boxes, sure = parts(
+        tmp_path,
+        [
+            node("Conv", "x w", "boxes"),
+            node("Conv", "x v", "raw"),
+            node("Sigmoid", "raw", "sure"),
+            node("Concat", "boxes sure", "both", axis=1),
+            node("Reshape", "both shape", "flat"),
+            node("Transpose", "flat", "y", perm=[0, 2, 1]),
+        ],
+        [1, 3, 4, 4],
+        ["y"],
+        w=kernel(4, 3, 1, 1),
+        v=kernel(1, 3, 1, 1),
+        shape=np.array([1, 5, 16]),
+    )
+    assert (str(boxes), boxes.channel) == ("y[:, :, 0:4]", 2)
+    assert (str(sure), sure.channel, sure.scores) == ("y[:, :, 4:5]", None, False)
+
+
 def test_of_a_product_with_rows_channels_are_last(tmp_path: Path) -> None:
     (part,) = parts(
         tmp_path,

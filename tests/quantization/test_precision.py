@@ -90,7 +90,8 @@ def planned(
         Rates(rate, rate, Rate(0.0, 0.0)),
     )
     losses = Losses({numbers[key]: 1.0 for key in codes})
-    found = plan(selection, times, losses, more.get("weight", 0.0))
+    values = selection.values
+    found = plan(values.function, values.ctx, times, losses, more.get("weight", 0.0))
     return {key: found.states[n] for key, n in numbers.items() if n in found.states}, found
 
 
@@ -140,11 +141,14 @@ def node(*names: str, kind: str = "Conv", time: float = 7.0, users: str = "") ->
     return NodeTime(names, tuple(users.split()), kind, time, 1, True, True, 1)
 
 
+def times_of(selection: Selection, nodes: list[NodeTime]) -> dict[int, Time]:
+    return attributed(selection.values.function, selection.values.ctx, nodes)
+
+
 def test_times_of_fused_nodes_are_those_of_the_product(network: tuple[Path, Path]) -> None:
     selection, numbers = selected(network)
-    found = attributed(
-        selection, [node("relu1"), node("conv0"), node("Reorder", kind="ReorderInput")]
-    )
+    layout = node("Reorder", kind="ReorderInput")
+    found = times_of(selection, [node("relu1"), node("conv0"), layout])
     assert {n: time.nanoseconds for n, time in found.items()} == {
         numbers["conv1"]: 7.0,
         numbers["conv0"]: 7.0,
@@ -154,7 +158,7 @@ def test_times_of_fused_nodes_are_those_of_the_product(network: tuple[Path, Path
 def test_times_of_unnamed_nodes_are_those_of_their_users(network: tuple[Path, Path]) -> None:
     selection, numbers = selected(network)
     unnamed = node("made by the runtime", kind="DynamicQuantizeLinear", users="conv2 c2")
-    found = attributed(selection, [unnamed, node("conv2", time=5.0), node("relu2", kind="Relu")])
+    found = times_of(selection, [unnamed, node("conv2", time=5.0), node("relu2", kind="Relu")])
     assert found[numbers["conv2"]].nanoseconds == 12.0
     assert found[numbers["relu2"]].nanoseconds == 7.0
 
@@ -198,7 +202,7 @@ def test_the_float_model_is_written_where_nothing_is_faster(
         assert preferred[0] == "float"
         return preferred[0]
 
-    monkeypatch.setattr("qdialect.workflows.candidates.winner", fastest)
+    monkeypatch.setattr("qdialect.workflows.budgeted.winner", fastest)
     path, data = network
     out = tmp_path / "q.onnx"
     assert main(["quantize", str(path), "-d", str(data), "-o", str(out), "--race", "100ms"]) == 0

@@ -7,7 +7,7 @@ from tools.command import Subcommand, run
 COMMANDS = {
     "compiler": Subcommand("tools.bench.compiler", "time and memory, as multiples of others'"),
     "onnx": Subcommand("tools.bench.onnx", "latency of networks in ONNX Runtime, before and after"),
-    "quantize": Subcommand("tools.bench.quantize", "our quantizer against ONNX Runtime's"),
+    "quantize": Subcommand("tools.bench.quantize", "our quantizer against those of others"),
     "calibration": Subcommand("tools.bench.calibration", "samples per second, against theirs"),
     "saturation": Subcommand("tools.bench.saturation", "sums in pairs before VNNI, simulated"),
     "placement": Subcommand("tools.bench.placement", "elements rescaled, against greedy passes"),

@@ -51,6 +51,8 @@ class Source:
     samples: Sampler
     options: Mapping[str, object] = field(default_factory=dict)
     """Quantizer options this network needs."""
+    task: str = "classify"
+    """Whose metric says how good outputs are (`qdialect.workflows.metrics_of_tasks`)."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,13 @@ SOURCES = {
             samples.directions,
         ),
         Source("ocr-det", _ocr("ch_PP-OCRv4_det_infer"), {"x": (1, 3, 320, 320)}, samples.pages),
-        Source("ocr-rec", _ocr("ch_PP-OCRv4_rec_infer"), {"x": (1, 3, 48, 320)}, samples.lines),
+        Source(
+            "ocr-rec",
+            _ocr("ch_PP-OCRv4_rec_infer"),
+            {"x": (1, 3, 48, 320)},
+            samples.lines,
+            task="text",
+        ),
         Source(
             "magika",
             from_wheel("magika==1.0.3", "magika/models/standard_v3_3/model.onnx"),
@@ -211,7 +219,8 @@ def _held_out_source(name: str) -> Source:
     def load() -> onnx.ModelProto:
         return held_out_net(name, [feeds["x"] for feeds in sampler(4, 0)])
 
-    return Source(name, load, {"x": shape}, sampler)
+    task = {"yolo": "detect", "decoder": "text", "encoder": "embed"}.get(name, "classify")
+    return Source(name, load, {"x": shape}, sampler, task=task)
 
 
 HELD_OUT = tuple(NETS)
@@ -274,7 +283,7 @@ def float_model(source: Source) -> Path:
     return path
 
 
-class _Reader(CalibrationDataReader):
+class Reader(CalibrationDataReader):
     def __init__(self, feeds: Sequence[Feeds]) -> None:
         self._left: Iterator[Feeds] = iter(feeds)
 
@@ -293,7 +302,7 @@ def quantized_model(source: Source, config: Config, calibration: int = 64, seed:
     quantize_static(
         float_model(source),
         partial,
-        _Reader(source.samples(calibration, seed)),
+        Reader(source.samples(calibration, seed)),
         quant_format=config.form,
         activation_type=config.activations,
         weight_type=config.weights,

@@ -1,7 +1,7 @@
-"""Other tools that rewrite ONNX graphs: what they take and what they leave.
+"""Other tools, in environments of their own in the cache, made when they are first needed.
 
-They are in an environment of their own in the cache, made when it is first needed; each rewrites
-a file in a new process.
+Those that rewrite ONNX graphs each rewrite a file in a new process; those that export and
+quantize networks are called by `unseen.py` and `quantizers.py`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PINNED = {
@@ -17,6 +18,15 @@ PINNED = {
     "onnxoptimizer": "onnxoptimizer==0.4.2",
     "onnx-graphsurgeon": "onnx-graphsurgeon==0.6.1",
 }
+
+QUANTIZERS = {
+    "torch": "torch==2.13.0",
+    "onnxscript": "onnxscript==0.7.2",
+    "nncf": "nncf==3.4.0",
+    "onnx": "onnx==1.23.2",
+    "onnxruntime": "onnxruntime==1.32.0",
+}
+"""What exports networks, and a quantizer of others."""
 
 _REWRITES = {
     "onnxslim": "import onnxslim; made = lambda m: onnxslim.slim(m)",
@@ -35,37 +45,47 @@ print(time.process_time() - start)
 """
 
 
-def environment(folder: Path) -> Path:
-    """The Python of the environment; RuntimeError if it cannot be made."""
+def environment(folder: Path, pinned: Mapping[str, str] = PINNED) -> Path:
+    """The Python of the environment with these; RuntimeError if it cannot be made."""
     python = folder / "bin" / "python"
     complete = folder / "complete.txt"
-    contents = "\n".join((sys.version, *PINNED.values()))
+    contents = "\n".join((sys.version, *pinned.values()))
     if not complete.exists() or complete.read_text() != contents:
         commands = (
             [sys.executable, "-m", "venv", "--clear", str(folder)],
-            [str(python), "-m", "pip", "install", "--quiet", *PINNED.values(), "onnxruntime"],
+            [str(python), "-m", "pip", "install", "--quiet", *pinned.values(), "onnxruntime"],
         )
         for command in commands:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise RuntimeError(f"no environment for other tools: {_last_line(done.stderr)}")
+            try:
+                run(command)
+            except RuntimeError as error:
+                raise RuntimeError(f"no environment for other tools: {error}") from None
         complete.write_text(contents)
     return python
 
 
 def rewrite(python: Path, tool: str, source: Path, target: Path) -> float:
     """Processor seconds to load, rewrite and save; RuntimeError with the tool's own words."""
-    done = subprocess.run(
-        [str(python), "-c", _REWRITES[tool] + _TIMED, str(source), str(target)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    done = run([str(python), "-c", _REWRITES[tool] + _TIMED, str(source), str(target)])
+    return float(done.split()[-1])
+
+
+def run(command: Sequence[str], limit: float | None = None, **environment: str) -> str:
+    """What a command prints; RuntimeError with its last words where it fails, or takes more than
+    `limit` seconds."""
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=variables, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"given up after {limit} s") from None
     if done.returncode:
-        raise RuntimeError(_last_line(done.stderr)[:120])
-    return float(done.stdout.split()[-1])
+        raise RuntimeError(_error_line(done.stderr)[:120])
+    return done.stdout
 
 
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it says nothing"])[-1]
+def _error_line(text: str) -> str:
+    """The line that says what is wrong: notes may follow it."""
+    lines = text.strip().splitlines() or ["it says nothing"]
+    return next((line for line in lines if "error: " in line), lines[-1])

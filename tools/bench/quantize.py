@@ -1,13 +1,14 @@
-"""Our quantizer against ONNX Runtime's: the same float networks, data and bit widths.
+"""Our quantizer against those of others: the same float networks, samples and runtime.
 
-Both calibrate on the same samples, with their default settings; ONNX Runtime's also per
-channel. What is compared is how near the quantized network is to the float one on other
-samples (signal to quantization noise over all outputs, in dB), run as it is written.
+Each network is quantized by each tool with its defaults (`quantizers.py`), calibrated on the same
+samples.  All files and the float one are then run in turns in one process, with the runtime's
+optimizations, on one thread: a ratio is the median over turns of processor time, against the float
+file in the same turn.  How near a file is to the float one is told on other samples, where it is
+worst: the least SQNR of the parts of outputs and of their channels, as `qopt quantize` tells them.
+Beside it, the metric of its task (`qdialect.workflows.metrics_of_tasks`): 1 is what the float
+network gets.
 
-A network whose outputs are nearly the same whatever it sees has a high figure and tells
-little, so what varies is compared too: the noise against the deviation of the outputs from
-their mean.  And where one class wins nearly always, to agree on it tells little as well: its
-share is beside the agreement.
+    python -m tools.bench quantize --models minilm-dynamic --keep FOLDER --json quantize.json
 """
 
 # pyright: basic
@@ -19,202 +20,236 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 import qdialect as qd
-from tests.support.tables import put, step
-from tools.bench import corpus, measure
+from qdialect.errors import InputError
+from qdialect.formats.onnx.write.executed import optimized_engine
+from qdialect.quantization.output_parts import parts_of
+from qdialect.quantization.quality import Judge
+from qdialect.workflows.metrics_of_tasks import TASKS, Task
+from qdialect.workflows.race import race
+from tests.support.tables import put, step, table
+from tools.bench import corpus
+from tools.bench.quantizers import QUANTIZERS
+from tools.bench.unseen import NAMES, float_model, unseen
 
 TEST_SEED = 1000
 """Added to the seed of the calibration samples."""
-CONFIGS = ("u8s8", "u8s8_pc")
-"""Of ONNX Runtime: its default, per tensor, and per channel."""
+FLOAT = "float"
+Answers = Sequence[Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class File:
+    """What one tool wrote: its time over the float file's (median and quartiles), megabytes, dB of
+    the worst part and which that is, dB of the worst channel, how many channels are dead,
+    the metric of the network's task, seconds that the tool took; or why there is none."""
+
+    ratio: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    megabytes: float = math.nan
+    worst: float = math.nan
+    part: str = ""
+    channel: float | None = None
+    dead: int = 0
+    metric: float | None = None
+    seconds: float = 0.0
+    failed: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One network against one configuration of ONNX Runtime; agreement of the winning
-    class with the float network where there is one."""
+    """One network: milliseconds and megabytes of the float file, and what each tool made of it."""
 
     model: str
-    config: str
-    ours: float
-    theirs: float | None
-    gain: float | None
-    ours_top1: float | None
-    theirs_top1: float | None
-    seconds: float
-    #: of what varies between samples
-    ours_varying: float | None = None
-    theirs_varying: float | None = None
-    #: the share of samples that the most frequent class of the float network wins
-    usual: float | None = None
-    tests: int = 0
+    task: str
+    milliseconds: float
+    megabytes: float
+    tests: int
+    files: Mapping[str, File] = field(default_factory=dict)
 
 
-def quantize(
-    source: corpus.Source, calibration: int, seed: int, folder: Path
-) -> tuple[Path, float]:
-    """Our quantized network with default settings, and how long it took."""
-    model = qd.load(corpus.float_model(source))
-    feeds = source.samples(calibration, seed)
-    data = folder / "calibration.npz"
-    np.savez(
-        data,
-        allow_pickle=False,
-        **{name: np.stack([feed[name] for feed in feeds]) for name in feeds[0]},
+def judge_of(path: Path, expected: Answers) -> Judge:
+    """What judges outputs by what a float network answers, part by part."""
+    model = qd.load(path)
+    return Judge(parts_of(model.module, model.ctx), expected)
+
+
+def task_of(name: str, feeds: Answers, expected: Answers) -> Task | None:
+    """The metric of a network's task on these samples; None where it has nothing to compare."""
+    try:
+        return TASKS[name](feeds, expected)
+    except InputError:
+        return None
+
+
+def quantized(
+    source: corpus.Source, tools: Sequence[str], options: argparse.Namespace, folder: Path
+) -> Iterator[tuple[str, Path | str, float]]:
+    """Tool, the file that it wrote or why none, and its seconds; what is in the folder is used."""
+    calibration = source.samples(options.calibration, options.seed)
+    for tool in tools:
+        target = folder / f"{source.name}.{tool.replace(' ', '-')}.onnx"
+        said = target.with_suffix(".json")
+        if tool in options.again or not said.exists():
+            target.unlink(missing_ok=True)
+            start, failed = time.perf_counter(), ""
+            try:
+                with step(f"{source.name}: {tool}"):
+                    QUANTIZERS[tool](source, float_model(source), calibration, target)
+            except Exception as error:
+                failed = (str(error).splitlines() or [repr(error)])[0][:160]
+            seconds = time.perf_counter() - start
+            said.write_text(json.dumps({"failed": failed, "seconds": seconds}))
+        known = json.loads(said.read_text())
+        yield tool, known["failed"] or target, known["seconds"]
+
+
+def row(source: corpus.Source, tools: Sequence[str], options: argparse.Namespace) -> Row:
+    """One network with each tool."""
+    path = float_model(source)
+    files: dict[str, File] = {}
+    engines, paths, seconds = {FLOAT: optimized_engine(path)[0]}, {}, {}
+    tests = source.samples(options.tests, TEST_SEED + options.seed)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for tool, found, taken in quantized(source, tools, options, folder):
+            try:
+                if isinstance(found, str):
+                    raise RuntimeError(found)
+                engines[tool] = optimized_engine(found)[0]
+                engines[tool].run(tests[0])
+                paths[tool], seconds[tool] = found, taken
+            except Exception as error:  # what a tool wrote may not run
+                engines.pop(tool, None)
+                files[tool] = File(failed=str(error).splitlines()[0][:160], seconds=taken)
+        size = {tool: found.stat().st_size / 1e6 for tool, found in paths.items()}
+    laps = race(engines, tests[0], options.seconds).laps
+    expected = [engines[FLOAT].run(feeds) for feeds in tests]
+    judge, task = judge_of(path, expected), task_of(source.task, tests, expected)
+    for tool in paths:
+        got, lap = [engines[tool].run(feeds) for feeds in tests], laps[tool]
+        found = judge.judge(got)
+        worst = min(found.parts, key=lambda part: part.sqnr_db)
+        channels = [db for part in found.parts for db in part.channels if db is not None]
+        files[tool] = File(
+            lap.ratio,
+            lap.low,
+            lap.high,
+            size[tool],
+            worst.sqnr_db,
+            str(worst.part),
+            min(channels, default=None),
+            len(found.dead),
+            None if task is None else task.judge(got),
+            seconds[tool],
+        )
+    milliseconds, megabytes = laps[FLOAT].milliseconds, path.stat().st_size / 1e6
+    ordered = {tool: files[tool] for tool in tools}
+    return Row(
+        source.name, source.task if task else "", milliseconds, megabytes, len(tests), ordered
     )
-    began = time.perf_counter()
-    quantized = qd.quantize(model, data)
-    seconds = time.perf_counter() - began
-    path = folder / "ours.onnx"
-    qd.save(quantized.model, path)
-    return path, seconds
 
 
-def rows(
-    source: corpus.Source, configs: Sequence[str], calibration: int, tests: int, seed: int = 1
-) -> list[Row]:
-    """The network against each configuration."""
-    feeds = source.samples(tests, TEST_SEED + seed)
+def tables(rows: Sequence[Row]) -> str:
+    """Latency, size, loss: a line for each network and tool."""
+    header = (
+        "network",
+        "tool",
+        "time / float",
+        "MB",
+        "dB of the worst part",
+        "which",
+        "worst channel",
+        "dead",
+        "metric",
+        "s",
+    )
+    lines: list[tuple[str, ...]] = []
+    for row in rows:
+        shown = f"{row.milliseconds:.2f} ms"
+        lines.append((row.model, FLOAT, shown, f"{row.megabytes:.1f}", *[""] * 4, row.task, ""))
+        lines += [("", tool, *_cells(file)) for tool, file in row.files.items()]
+    return table(header, lines)
 
-    def outputs(path: Path) -> measure.Outputs:
-        return measure.run_all(measure.session(path, optimized=False), feeds)
 
-    reference = outputs(corpus.float_model(source))
-    with tempfile.TemporaryDirectory() as folder:
-        path, seconds = quantize(source, calibration, seed, Path(folder))
-        ours = outputs(path)
-    found: list[Row] = []
-    for config in configs:
-        try:
-            chosen = corpus.CONFIGS[config]
-            theirs = outputs(corpus.quantized_model(source, chosen, calibration, seed))
-        except Exception as error:  # what its tool wrote may not run
-            print(f"{source.name} {config}: {str(error).splitlines()[0][:120]}", file=sys.stderr)
-            theirs = None
-        found.append(_row(source.name, config, reference, ours, theirs, seconds))
+def _cells(file: File) -> tuple[str, ...]:
+    if file.failed:
+        said = file.failed.replace("|", "/")[:60]
+        return "fails", "", "", said, "", "", "", f"{file.seconds:.0f}"
+    spread = f"{file.ratio:.2f} ± {(file.high - file.low) / 2:.2f}{'!' if file.low > 1 else ''}"
+    metric = "" if file.metric is None else f"{file.metric:.3f}"
+    channel = "" if file.channel is None else f"{file.channel:.1f}"
+    loss = f"{file.worst:.1f}", file.part, channel, str(file.dead or "")
+    return spread, f"{file.megabytes:.1f}", *loss, metric, f"{file.seconds:.0f}"
+
+
+def behind(row: Row, tool: str = "ours") -> list[str]:
+    """In what the file of one tool is worse than the float file, or than another tool's that is
+    no worse in the rest, beyond noise."""
+    mine = row.files.get(tool)
+    if mine is None or mine.failed:
+        return [f"{row.model}: {'not made' if mine is None else mine.failed}"]
+    found: list[str] = []
+    if mine.low > 1:
+        found.append(f"{row.model}: slower than float, {mine.ratio:.2f}")
+    for name, other in row.files.items():
+        if name == tool or other.failed:
+            continue
+        if other.high < mine.low:
+            found.append(f"{row.model}: slower than {name}, {mine.ratio:.2f} to {other.ratio:.2f}")
+        if other.worst > mine.worst + 0.5 and other.low <= mine.high:
+            found.append(
+                f"{row.model}: {mine.worst:.1f} dB, {name} {other.worst:.1f} dB, no slower"
+            )
+        if other.megabytes < 0.95 * mine.megabytes:
+            found.append(f"{row.model}: {mine.megabytes:.1f} MB, {name} {other.megabytes:.1f} MB")
     return found
 
 
-def _row(
-    model: str,
-    config: str,
-    reference: measure.Outputs,
-    ours: measure.Outputs,
-    theirs: measure.Outputs | None,
-    seconds: float,
-) -> Row:
-    own = measure.sqnr(reference, ours)
-    other = None if theirs is None else measure.sqnr(reference, theirs)
-    classes = len(reference) == 1 and reference[0][0].ndim <= 4 and _is_classes(reference[0])
-    return Row(
-        model,
-        config,
-        own,
-        other,
-        None if other is None else own - other,
-        _agreement(reference, ours) if classes else None,
-        _agreement(reference, theirs) if classes and theirs is not None else None,
-        seconds,
-        _varying(reference, ours),
-        None if theirs is None else _varying(reference, theirs),
-        _usual(reference) if classes else None,
-        len(reference[0]),
-    )
-
-
-def _varying(reference: measure.Outputs, outputs: measure.Outputs) -> float:
-    """SQNR in dB of the deviation from the mean over samples, over all float outputs."""
-    signal = noise = 0.0
-    for a, b in zip(reference, outputs, strict=True):
-        if a.dtype.kind == "f":
-            real, other = (array.astype(np.float64) for array in (a, b))
-            signal += float(np.square(real - real.mean(axis=0)).sum())
-            noise += float(np.square(real - other - (real - other).mean(axis=0)).sum())
-    return 10 * math.log10(signal / noise) if signal and noise else math.inf
-
-
-def _usual(reference: measure.Outputs) -> float:
-    counts = np.bincount(measure.top1(reference[0]).reshape(-1))
-    return float(counts.max() / counts.sum())
-
-
-def _is_classes(output: np.ndarray) -> bool:
-    """One number per class and sample."""
-    return output.size // len(output) == max(output.shape[1:])
-
-
-def _agreement(reference: measure.Outputs, outputs: measure.Outputs) -> float:
-    return float((measure.top1(reference[0]) == measure.top1(outputs[0])).mean())
-
-
-def table(found: Sequence[Row]) -> str:
-    """Rows as Markdown; bold is what is higher in theirs."""
-    lines = ["| model | tests | against | ours | theirs | varying: ours | theirs "]
-    lines[0] += "| agreement: ours | theirs | usual class | s |"
-    lines.append("|---|--:|---|" + "--:|" * 8)
-    for row in found:
-        cells = [row.model, str(row.tests), row.config]
-        cells += _pair(_number(row.ours), _number(row.theirs), row.ours, row.theirs)
-        theirs = "" if row.theirs_varying is None else _number(row.theirs_varying)
-        ours = "" if row.ours_varying is None else _number(row.ours_varying)
-        cells += _pair(ours, theirs, row.ours_varying, row.theirs_varying)
-        cells += _pair(
-            _share(row.ours_top1), _share(row.theirs_top1), row.ours_top1, row.theirs_top1
-        )
-        cells += [_share(row.usual), f"{row.seconds:.0f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _pair(ours: str, theirs: str, number: float | None, other: float | None) -> list[str]:
-    above = number is not None and other is not None and other > number
-    return [ours, f"**{theirs}**" if above else theirs]
-
-
-def _number(value: float | None) -> str:
-    return "does not run" if value is None else f"{value:.1f}"
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.0f} %"
+def read_figures(path: Path) -> list[Row]:
+    """The rows of an earlier run."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return [Row(**r | {"files": {t: File(**f) for t, f in r["files"].items()}}) for r in found]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The table; 1 if a network is nearer to the float one in theirs than in ours."""
+    """The table, and in what ours is behind; 1 if it is."""
+    names = [*NAMES, *corpus.SOURCES, *corpus.HELD_OUT]
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", nargs="+", choices=corpus.SOURCES, default=list(corpus.SOURCES))
-    parser.add_argument("--configs", nargs="+", choices=corpus.CONFIGS, default=list(CONFIGS))
+    parser.add_argument("--models", nargs="+", choices=names, default=names)
+    parser.add_argument("--tools", nargs="+", choices=QUANTIZERS, default=list(QUANTIZERS))
     parser.add_argument("--calibration", type=int, default=64, help="samples to calibrate on")
     parser.add_argument("--tests", type=int, default=64, help="other samples to compare on")
     parser.add_argument("--seed", type=int, default=1, help="of both kinds of samples")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of timing for each network")
+    parser.add_argument("--keep", type=Path, help="keep the files there, and use those that are")
+    parser.add_argument("--again", nargs="*", default=[], help="tools whose files are made anew")
     parser.add_argument("--json", type=Path, help="write the figures there too")
     parser.add_argument("--known", type=Path, nargs="*", default=[], help="figures to add rows of")
     parser.add_argument("--document", type=Path, help="put the table there, between its marks")
     options = parser.parse_args(arguments)
-    found = [Row(**row) for path in options.known for row in json.loads(path.read_text())]
-    known = {row.model for row in found}
+    rows = [row for path in options.known if path.exists() for row in read_figures(path)]
+    known = {row.model for row in rows}
     for name in (name for name in options.models if name not in known):
         with step(name):
-            found += rows(
-                corpus.SOURCES[name],
-                options.configs,
-                options.calibration,
-                options.tests,
-                options.seed,
-            )
-        print(table(found[-len(options.configs) :]).split("\n", 2)[2], file=sys.stderr)
+            rows.append(row(unseen(name), options.tools, options))
+        print(tables(rows[-1:]).split("\n", 2)[2], file=sys.stderr, flush=True)
         if options.json is not None:
-            options.json.write_text(json.dumps([asdict(row) for row in found], indent=1) + "\n")
-    print(table(found))
+            options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    late = [line for row in rows for line in behind(row)]
+    text = tables(rows) + "\n\nBehind:\n\n" + "\n".join(f"- {line}" for line in late or ["nothing"])
+    print(text)
     if options.document is not None:
-        put(options.document, "measure_quantize", table(found))
-    return int(any(row.gain is not None and row.gain <= 0 for row in found))
+        put(options.document, "bench_quantize", text)
+    return int(bool(late))
 
 
 if __name__ == "__main__":

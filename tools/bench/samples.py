@@ -26,7 +26,7 @@ def _as_tensor(pixels: np.ndarray) -> np.ndarray:
     return scaled.transpose(2, 0, 1)[None]
 
 
-def _scene(random: np.random.Generator, size: int) -> np.ndarray:
+def scene(random: np.random.Generator, size: int) -> np.ndarray:
     """Clouds with the spectrum of photographs, and a few shapes with edges."""
     frequency = np.hypot(np.fft.fftfreq(size)[:, None], np.fft.rfftfreq(size)[None])
     frequency[0, 0] = 1.0
@@ -47,7 +47,7 @@ def images(name: str, height: int = 224, width: int = 224) -> Sampler:
 
     def sample(count: int, seed: int) -> list[Feeds]:
         random, size = np.random.default_rng(seed), max(height, width)
-        scenes = (_as_tensor(_scene(random, size)) for _ in range(count))
+        scenes = (_as_tensor(scene(random, size)) for _ in range(count))
         return [{name: np.ascontiguousarray(one[:, :, :height, :width])} for one in scenes]
 
     return sample

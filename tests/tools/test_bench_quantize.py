@@ -1,0 +1,127 @@
+"""Our quantizer against those of others: the parts that need no network of others."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+pytest.importorskip("PIL")
+corpus = pytest.importorskip("tools.bench.corpus")  # needs ONNX Runtime's quantizer
+from tools.bench import others, quantize, unseen  # noqa: E402
+
+
+def boxes_and_scores() -> onnx.ModelProto:
+    """Pixels and shares in one output, beside each other, then turned."""
+    weights = np.random.default_rng(0).normal(size=(2, 4, 3, 1, 1)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "b"], ["small"]),
+        helper.make_node("Mul", ["small", "wide"], ["boxes"]),
+        helper.make_node("Conv", ["x", "s"], ["raw"]),
+        helper.make_node("Sigmoid", ["raw"], ["scores"]),
+        helper.make_node("Concat", ["boxes", "scores"], ["both"], axis=1),
+        helper.make_node("Transpose", ["both"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "detector",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 8, 8])],
+        [
+            numpy_helper.from_array(weights[0], "b"),
+            numpy_helper.from_array(weights[1], "s"),
+            numpy_helper.from_array(np.array(300, dtype=np.float32), "wide"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    model.ir_version = 8
+    return model
+
+
+def images(count: int, seed: int) -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    return [{"x": rng.normal(size=(1, 3, 8, 8)).astype(np.float32)} for _ in range(count)]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_line_for_each_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = corpus.Source("detector", boxes_and_scores, {"x": (1, 3, 8, 8)}, images)
+    monkeypatch.setattr(corpus, "CACHE", tmp_path)
+    monkeypatch.setattr(corpus, "SOURCES", {"detector": source})
+    written = tmp_path / "b.json"
+    tools = ["--tools", "runtime static", "runtime dynamic", "ours"]
+    options = [*tools, "--calibration", "4", "--tests", "4", "--seconds", "0.01"]
+    options += ["--models", "detector", "--json", str(written), "--keep", str(tmp_path / "kept")]
+    assert quantize.main(options) in (0, 1)  # 1: noise
+    (row,) = quantize.read_figures(written)
+    assert list(row.files) == ["runtime static", "runtime dynamic", "ours"]
+    for file in row.files.values():
+        assert file.failed == "" and file.ratio > 0 and file.megabytes > 0
+        assert file.channel is not None and file.channel <= file.worst
+    # One scale for pixels and shares.
+    assert row.files["runtime static"].part == "y[:, :, :, 4:8]"
+    assert row.files["runtime static"].worst < 10 < row.files["ours"].worst
+    assert "| detector" in capsys.readouterr().out
+    # Files that are there are used: only their name says which tool wrote them.
+    ours, static = (tmp_path / "kept" / f"detector.{t}.onnx" for t in ("ours", "runtime-static"))
+    ours.write_bytes(static.read_bytes())
+    assert quantize.main(options) in (0, 1)
+    (again,) = quantize.read_figures(written)
+    assert again.files["ours"].worst == again.files["runtime static"].worst
+    assert quantize.main([*options, "--known", str(written)]) in (0, 1)
+    assert json.loads(written.read_text()) == json.loads(json.dumps([asdict(again)]))
+
+
+def asdict(row: quantize.Row) -> dict[str, object]:
+    return {**vars(row), "files": {name: vars(file) for name, file in row.files.items()}}
+
+
+def test_metrics_of_tasks() -> None:
+    a = [{"y": np.array([[1.0, 3.0, 2.0]])}, {"y": np.array([[5.0, 1.0, 0.0]])}]
+    b = [{"y": np.array([[1.0, 2.0, 3.0]])}, a[1]]
+    task = quantize.task_of("classify", [{}, {}], a)
+    assert task is not None and task.judge(a) == 1 and 0 < task.judge(b) < 1
+    assert quantize.task_of("detect", [{}, {}], a) is None
+
+
+def test_what_is_behind_is_told() -> None:
+    fast = quantize.File(0.5, 0.45, 0.55, 1.0, 30.0, "y", 29.0, 0, 1.0, 3.0)
+    good = quantize.File(0.6, 0.55, 0.65, 1.0, 40.0, "y", 39.0, 0, 1.0, 3.0)
+    slow = quantize.File(1.5, 1.2, 1.6, 2.0, 25.0, "y", 24.0, 2, 1.0, 3.0)
+    row = quantize.Row("net", "", 1.0, 4.0, 8, {"fast": fast, "good": good, "ours": slow})
+    text = "\n".join(quantize.behind(row))
+    assert "slower than float, 1.50" in text and "slower than fast, 1.50 to 0.50" in text
+    assert "25.0 dB, good 40.0 dB, no slower" in text and "2.0 MB, fast 1.0 MB" in text
+    assert quantize.behind(row, "good") == []  # what overlaps is as fast
+    assert "40.0 dB" in "".join(quantize.behind(row, "fast"))
+    broken = quantize.Row("net", "", 1.0, 4.0, 8, {"ours": quantize.File(failed="no")})
+    assert quantize.behind(broken) == ["net: no"]
+    assert " fails |" in quantize.tables([broken])
+
+
+def test_word_pieces() -> None:
+    pieces = ["[UNK]", "[CLS]", "[SEP]", "un", "##hash", "##able", "thing", "##s", "."]
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    assert unseen.words("Unhashable things. Ω", numbers) == [1, 3, 4, 5, 6, 7, 8, 0, 2]
+    assert unseen.words("things " * 9, numbers, 4) == [1, 6, 7, 2]
+
+
+def test_sentences_are_those_of_the_seed() -> None:
+    found = unseen.sentences(20, 3)
+    assert found == unseen.sentences(20, 3) != unseen.sentences(20, 4)
+    assert len(set(found)) == 20 and all(30 <= len(text) <= 300 for text in found)
+
+
+def test_a_command_that_fails_says_why() -> None:
+    assert others.run([sys.executable, "-c", "import os; print(os.environ['A'])"], A="5") == "5\n"
+    with pytest.raises(RuntimeError, match="no such"):
+        others.run([sys.executable, "-c", "import sys; sys.exit('no such')"])
+    with pytest.raises(RuntimeError, match=r"given up after 0\.2 s"):
+        others.run([sys.executable, "-c", "import time; time.sleep(9)"], limit=0.2)

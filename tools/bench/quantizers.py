@@ -1,0 +1,144 @@
+"""What quantizes a network in the comparison: each takes a float file and samples, writes a file.
+
+Ours is the command with no setting, in a process of its own; an earlier state of this package is
+the same command with another folder of modules.  ONNX Runtime's tools and NNCF have their
+documented defaults, per channel where they can be told to.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.version_converter
+from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+from tools.bench import corpus, others
+from tools.bench.corpus import Source
+from tools.bench.samples import Feeds
+
+HERE = Path(__file__).parents[2]
+Quantizer = Callable[[Source, Path, Sequence[Feeds], Path], None]
+"""From the network, its float file and samples to a file."""
+
+LIMIT = 240.0
+"""Seconds after which a quantizer in a process of its own is given up."""
+
+COMMAND = "import sys; from qdialect.cli.qopt import main; sys.exit(main(sys.argv[1:]))"
+
+NNCF = """
+import sys, logging, numpy as np, onnx, nncf
+logging.disable(logging.WARNING)
+source, data, target, kind, controlled = sys.argv[1:]
+model = onnx.load(source)
+with np.load(data) as arrays:
+    stacked = {name: arrays[name] for name in arrays.files}
+count = len(next(iter(stacked.values())))
+samples = [{name: array[i] for name, array in stacked.items()} for i in range(count)]
+options = {"model_type": nncf.ModelType.TRANSFORMER} if kind == "transformer" else {}
+if controlled == "controlled":
+    import onnxruntime
+    session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+    wanted = [session.run(None, sample) for sample in samples]
+
+    def similarity(made, _):
+        # 1 - noise / signal of the worst output, over the samples
+        run = onnxruntime.InferenceSession(
+            made.SerializeToString(), providers=["CPUExecutionProvider"])
+        found = [run.run(None, sample) for sample in samples]
+        worst = 1.0
+        for i in range(len(wanted[0])):
+            a = np.concatenate([x[i].ravel() for x in wanted]).astype(np.float64)
+            b = np.concatenate([x[i].ravel() for x in found]).astype(np.float64)
+            worst = min(worst, 1 - float(np.square(a - b).sum() / np.square(a).sum()))
+        return worst, None
+
+    made = nncf.quantize_with_accuracy_control(
+        model, nncf.Dataset(samples), nncf.Dataset(samples), similarity,
+        max_drop=0.01, subset_size=count, **options)
+else:
+    made = nncf.quantize(model, nncf.Dataset(samples), subset_size=count, **options)
+onnx.save(made, target)
+"""
+
+
+def write_samples(feeds: Sequence[Feeds], path: Path) -> Path:
+    """The samples as one .npz, with a leading sample axis."""
+    arrays = {name: np.stack([feed[name] for feed in feeds]) for name in feeds[0]}
+    np.savez(path, allow_pickle=False, **arrays)
+    return path
+
+
+def ours(modules: Path = HERE) -> Quantizer:
+    """`qopt quantize` of the package in the folder `modules`."""
+
+    def quantize(_: Source, path: Path, feeds: Sequence[Feeds], target: Path) -> None:
+        data = write_samples(feeds, target.with_suffix(".npz"))
+        arguments = ["quantize", str(path), "--data", str(data), "-o", str(target)]
+        command = [sys.executable, "-P", "-c", COMMAND, *arguments, "--force", "--quiet"]
+        others.run(command, LIMIT, PYTHONPATH=str(modules))
+
+    return quantize
+
+
+def _prepared(source: Source, path: Path, target: Path) -> Path:
+    """The file as ONNX Runtime's own preparation leaves it, which its tools ask for, in an opset
+    that has scales for each channel."""
+    prepared, newer = target.with_suffix(".prepared.onnx"), target.with_suffix(".newer.onnx")
+    model = onnx.load(path)
+    if next(o.version for o in model.opset_import if not o.domain) < corpus.OPSET:
+        model = onnx.version_converter.convert_version(model, corpus.OPSET)
+    onnx.save(model, newer)
+    try:
+        quant_pre_process(newer, prepared, skip_symbolic_shape=not source.inputs)
+    except Exception:  # its shape inference does not know every graph
+        shutil.copy(newer, prepared)
+    return prepared
+
+
+def _static(source: Source, path: Path, feeds: Sequence[Feeds], target: Path) -> None:
+    quantize_static(
+        _prepared(source, path, target),
+        target,
+        corpus.Reader(feeds),
+        quant_format=QuantFormat.QDQ,
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+        per_channel=True,
+        extra_options=dict(source.options),
+    )
+
+
+def _dynamic(source: Source, path: Path, feeds: Sequence[Feeds], target: Path) -> None:
+    quantize_dynamic(_prepared(source, path, target), target, per_channel=True)
+
+
+def _nncf(*, controlled: bool) -> Quantizer:
+    def quantize(_: Source, path: Path, feeds: Sequence[Feeds], target: Path) -> None:
+        python = others.environment(corpus.CACHE / "quantizers", others.QUANTIZERS)
+        data = write_samples(feeds, target.with_suffix(".npz"))
+        nodes = onnx.load(path, load_external_data=False).graph.node
+        kind = "transformer" if any(n.op_type == "Softmax" for n in nodes[:-1]) else "other"
+        how = "controlled" if controlled else "plain"
+        command = [str(python), "-P", "-c", NNCF, str(path), str(data), str(target), kind, how]
+        others.run(command, LIMIT)
+
+    return quantize
+
+
+QUANTIZERS: Mapping[str, Quantizer] = {
+    "runtime static": _static,
+    "runtime dynamic": _dynamic,
+    "NNCF": _nncf(controlled=False),
+    "NNCF controlled": _nncf(controlled=True),
+    "before": ours(Path(os.environ.get("QDIALECT_BEFORE", HERE))),
+    "ours": ours(),
+}
+"""`before` is the package in the folder that `QDIALECT_BEFORE` names."""
