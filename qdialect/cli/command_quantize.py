@@ -263,7 +263,7 @@ def _summary(result: Quantized, sensitive: int) -> str:
     text = "" if result.matching is None else result.matching.summary()
     text += result.coverage.summary()
     if result.trials:
-        rows = [("ranges of values", "of weights", "biases", "SQNR")]
+        rows = [("ranges of values", "of weights", "biases", "score")]
         for trial in result.trials:
             name = trial.recipe.calibration
             if name == "percentile":

@@ -5,7 +5,8 @@ One figure for a whole output hides what is small beside something large, so eac
 model and y in the quantized one:
 
     sqnr_db   10 log10(sum x² / sum (x - y)²) over all elements of all samples
-    mean_db   the mean over samples of the same of one sample: not that of the loudest
+    mean_db   the mean over samples of the same of one sample: not that of the loudest. More than
+              `ENOUGH` of one sample, or than `sqnr_db`, is no better: it is certain anyway
     channels  sqnr_db of each channel
 
 What is compared across parts and models is `sqnr_db`. Of a channel whose mean power is below
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Arrays = Mapping[str, Array]
 
+ENOUGH = 60.0
+"""Decibels of one sample."""
 NEGLIGIBLE = 1e-4
 """Of the mean power of a part."""
 ALIVE = 4 / 256
@@ -326,13 +329,13 @@ class _Tally:
             return PartQuality(
                 self.part, math.nan, math.nan, agreement=share, not_compared=self.not_compared
             )
-        finite = [db for db in self.each if math.isfinite(db)]
-        lost = any(db == -math.inf for db in self.each)
-        mean = -math.inf if lost else sum(finite) / len(finite) if finite else math.inf
+        sqnr = decibels(*self.powers())
+        most = max(ENOUGH, sqnr)
+        mean = sum(min(db, most) for db in self.each) / len(self.each)
         dead, is_dead = self._dead()
         return PartQuality(
             self.part,
-            decibels(*self.powers()),
+            sqnr,
             mean,
             self._channels(),
             self.winners[0] / self.winners[1] if self.winners[1] else None,

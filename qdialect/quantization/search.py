@@ -35,13 +35,12 @@ from qdialect.dialects.onnx import DIMS, RESULT_NAMES, string_list, strings
 from qdialect.profile.record import Profile
 from qdialect.quantization.apply_profile import Correct, apply_profile
 from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.quality import Judge
+from qdialect.quantization.quality import ENOUGH, Judge
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import select
 from qdialect.quantization.values import Values, float_value
 from qdialect.reference import Interpreter
 
-ENOUGH = 60.0
 DOUBT = 2.0
 FEW = 4
 

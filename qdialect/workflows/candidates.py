@@ -30,10 +30,11 @@ from qdialect.quantization.output_parts import parts_of
 from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
 from qdialect.quantization.quality import Judge, Quality
 from qdialect.quantization.recipe import Precision, Recipe
-from qdialect.quantization.selection import Selection, concerns, select
+from qdialect.quantization.selection import ALL, Selection, concerns, select
 from qdialect.quantization.values import Values, float_value
 from qdialect.reference import Interpreter, output_names
 from qdialect.workflows.model import Model, run_passes
+from qdialect.workflows.quantize_bodies import dynamic_bodies
 from qdialect.workflows.race import Race, race, winner
 
 if TYPE_CHECKING:
@@ -98,6 +99,10 @@ class Builder:
             removed=self.removed,
             whole=self.whole,
         )
+        if ALL in self.recipe.dynamic:
+            changed = dynamic_bodies(model, self.recipe)
+            model = changed.model
+            model.ctx.remarks.remarks += changed.remarks
         return Candidate(name, self._optimized(model), coverage)
 
     def floats(self) -> Candidate:

@@ -22,17 +22,15 @@ from typing_extensions import override
 from xdsl.passes import ModulePass
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError, UsageError
-from qdialect.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.manager import Instrumentation, Passes, PassManager
-from qdialect.rewrite.remarks import ANYWHERE, Remark
+from qdialect.rewrite.remarks import ANYWHERE
+from qdialect.workflows.bodies import WithBodies, changed_bodies
 from qdialect.workflows.model import Model, run_passes
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Attribute
 
     from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
@@ -47,8 +45,6 @@ _PLACES = 3
 """A rule that is wrong at so many places is left out everywhere."""
 _THEIRS = ("bad-plugin", "numerics")
 """Errors that are the caller's to mend: plug-in code, a check they asked for."""
-DEEPEST = 8
-"""Bodies inside of so many others stay as they are."""
 
 Watchers = Callable[[QContext], Sequence[Instrumentation]]
 
@@ -276,60 +272,16 @@ class _Search(_Watch):
         return None if found is None else (found.rewrite.rule, found.rewrite.place)
 
 
-@dataclass(frozen=True)
-class WithBodies:
-    """A model after passes on its bodies, and what they did there."""
+def with_bodies(model: Model, pipeline: str, target: Target) -> WithBodies:
+    """The model with `pipeline` run on its bodies, exactly; the given one if that changes none."""
+    exactly = re.sub(r"\bnumerics=\w+", "numerics=exact", pipeline)
 
-    model: Model
-    remarks: list[Remark]
+    def change(body: Model) -> WithBodies | None:
+        result = run_passes(body, exactly, target=target)
+        remarks = result.ctx.remarks.remarks
+        fired = [remark for remark in remarks if remark.kind == "fired"]
+        if any(remark.contract != "exact" for remark in fired):
+            return None
+        return WithBodies(result, remarks if fired else [])
 
-
-def with_bodies(model: Model, pipeline: str, target: Target, depth: int = 0) -> WithBodies:
-    """The model with `pipeline` run on its bodies; the given one if that changes none."""
-    from qdialect.formats.onnx.write.bodies import WITH_BODIES, put
-
-    def has_bodies(op: object) -> bool:
-        return isinstance(op, NodeOp) and op.op_type.data in WITH_BODIES
-
-    remarks: list[Remark] = []
-    if depth >= DEEPEST or not any(map(has_bodies, model.module.walk())):
-        return WithBodies(model, remarks)
-    pipeline = re.sub(r"\bnumerics=\w+", "numerics=exact", pipeline)
-    copy = Model(model.module.clone(), model.ctx, model.source)
-    for op in list(copy.module.walk()):
-        if isinstance(op, NodeOp) and has_bodies(op):
-            changed, fired = _changed(copy, op, pipeline, target, depth)
-            put(op, changed, model.ctx.blobs)
-            remarks += fired
-    return WithBodies(copy if remarks else model, remarks)
-
-
-def _changed(
-    model: Model, op: NodeOp, pipeline: str, target: Target, depth: int
-) -> tuple[dict[str, Attribute], list[Remark]]:
-    """The attributes of a node that hold other bodies now, and what was done to them."""
-    from qdialect.formats.onnx.read import import_model
-    from qdialect.formats.onnx.read.attributes import ir_attribute
-    from qdialect.formats.onnx.write import write_model
-    from qdialect.formats.onnx.write.bodies import bodies_of
-
-    found: dict[str, Attribute] = {}
-    remarks: list[Remark] = []
-    for body in bodies_of(op, model.module, model.ctx.blobs):
-        opset = next(e.version for e in body.model.opset_import if not e.domain)
-        try:
-            ctx = model.ctx.clone()
-            read = Model(import_model(body.model, ctx), ctx)
-            inner = with_bodies(read, pipeline, target, depth + 1)
-            result = run_passes(inner.model, pipeline, target=target)
-            done = [*inner.remarks, *result.ctx.remarks.remarks]
-            fired = [remark for remark in done if remark.kind == "fired"]
-            if not fired or any(remark.contract != "exact" for remark in fired):
-                continue
-            written = write_model(result.module, result.ctx, opset=opset).whole()
-        except QError:
-            continue
-        prefix = "/".join((*keys_of(op)[:1], body.name))
-        found[body.name] = ir_attribute(body.attribute(written, prefix), model.ctx.blobs)
-        remarks += done
-    return found, remarks
+    return changed_bodies(model, change)

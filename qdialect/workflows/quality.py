@@ -19,6 +19,7 @@ from qdialect.quantization.output_parts import parts_of
 from qdialect.quantization.quality import Judge, Quality
 from qdialect.reference import output_names
 from qdialect.workflows.candidates import FLOAT as RACED_FLOAT
+from qdialect.workflows.inputs import draw, suitable
 from qdialect.workflows.race import Lap, race
 from qdialect.workflows.run import open_engine
 
@@ -202,12 +203,13 @@ def measure(
         found.executed = {n: s.executed for n, s in sides.items() if s.executed is not None}
         if samples is None:
             found.problem = "there is no data to judge the outputs on"
-            return found
-        inputs = samples.inputs if in_runtime else samples.inputs[:IN_REFERENCE]
-        judge = Judge(parts_of(model.module, model.ctx), map(sides[FLOAT].run, inputs))
-        undefined = judge.no_number()
-        if undefined is None:
-            found.quality = judge.judge(map(sides[WRITTEN].run, inputs))
+            inputs = _random(model, sides[FLOAT].run)
+        else:
+            inputs = samples.inputs if in_runtime else samples.inputs[:IN_REFERENCE]
+            judge = Judge(parts_of(model.module, model.ctx), map(sides[FLOAT].run, inputs))
+            undefined = judge.no_number()
+            if undefined is None:
+                found.quality = judge.judge(map(sides[WRITTEN].run, inputs))
         engines = {n: s.engine for n, s in sides.items() if s.engine is not None}
         if raced is not None:
             laps = raced.race.laps
@@ -221,6 +223,12 @@ def measure(
             f"the float model itself gives NaN in '{undefined}' on this data", code="float-nan"
         )
     return found
+
+
+def _random(model: Model, run: Run) -> Sequence[Arrays]:
+    """An input for latency alone."""
+    function = model.function()
+    return [draw(function, 0, **suitable(function, run))]
 
 
 def _side(model: Model, in_runtime: bool, form: Form) -> Side:

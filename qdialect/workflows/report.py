@@ -52,7 +52,8 @@ def comparison_page(
     )
     if measured is not None:
         contents.quality, contents.not_judged = measured.quality, measured.problem
-        contents.judged = f"Loss on {measured.samples}, in {measured.where}"
+        if measured.samples is not None:
+            contents.judged = f"Loss on {measured.samples}, in {measured.where}"
         contents.executed, contents.where = measured.rows(), f"In {measured.where}"
     try:
         _measure(contents, before, after, inputs)

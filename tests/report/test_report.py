@@ -188,6 +188,16 @@ def test_quantize_shows_ranges_over_what_the_profile_saw(tmp_path: Path, given: 
     assert ranges["rows"] and told["histograms"]
 
     assert all(sum(h["counts"]) == 6 * 4 for h in told["histograms"])
+    tables = {table["id"]: table for table in told["tables"]}
+    assert tables["executed"]["rows"][0][0] == "latency, one thread"
+    if given == "profile":
+        assert tables["outputs"]["problem"] == "there is no data to judge the outputs on"
+        return
+    assert "too few to hold some out" in tables["outputs"]["caption"]
+    ((part, sqnr, *_),) = tables["outputs"]["rows"]
+    assert part == ["result0", ["scaled"]] and sqnr > 20
+    names = [name for name, *_ in told["summary"]["tiles"]]
+    assert names[:3] == ["SQNR of the worst output", "latency, one thread", "file"]
 
 
 @needs_layout
