@@ -26,7 +26,7 @@ from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.weights import save_text
 from qdialect.workflows.budget import parse_budget
-from qdialect.workflows.budgeted import Answer, Request, write_front
+from qdialect.workflows.budgeted import Answer, Request, front_points, write_front
 from qdialect.workflows.calibrate import Interrupted
 from qdialect.workflows.candidates import FLOAT, Raced
 from qdialect.workflows.model import save
@@ -109,7 +109,11 @@ def run(args: Arguments) -> int:
         from qdialect.workflows.report import comparison_page
 
         samples = work.some_samples()
-        text = comparison_page(model, result.model, target, samples, result.profile, measured)
+        answer, raced = result.answer, result.raced
+        front = front_points(answer, raced.chosen.name) if answer and raced else ()
+        text = comparison_page(
+            model, result.model, target, samples, result.profile, measured, front
+        )
         save_text(page, text)
     if args.switch("json"):
         write_json(_as_json(result, measured, path))
