@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from qdialect.cli.qopt import main
 from qdialect.formats.onnx.write.node_times import NodeTime, conversion_times, node_times
 from qdialect.ops import keys_of
 from qdialect.quantization.grids import assign
-from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, plan
+from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
 from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Precision, Recipe
 from qdialect.quantization.selection import Selection, select
@@ -124,6 +125,64 @@ def test_a_product_without_a_time_on_codes_stays_float(network: tuple[Path, Path
     times = dict.fromkeys(CONVS, 100.0)
     states, _ = planned(network, times, {"conv0": 1.0, "conv2": 1.0}, 1.0)
     assert [states[key] for key in CONVS] == [CODES, FLOAT, CODES]
+
+
+def made_times(
+    numbers: Mapping[str, int], floats: Mapping[str, float], codes: Mapping[str, Time], cast: float
+) -> Times:
+    rate = Rate(cast, 0.0)
+    ops = {
+        FLOAT: {numbers[key]: Time(time) for key, time in floats.items()},
+        CODES: {numbers[key]: time for key, time in codes.items()},
+    }
+    return Times(ops, {CODES: set(numbers.values())}, Rates(rate, rate, Rate(0.0, 0.0)))
+
+
+def test_what_is_slow_beside_another_state_is_learned(network: tuple[Path, Path]) -> None:
+    selection, numbers = selected(network)
+    floats = {"conv0": 10.0, "conv1": 100.0, "conv2": 100.0}
+    codes = {"conv0": Time(200.0), "conv1": Time(50.0), "conv2": Time(50.0)}
+    quick = {
+        key: replace(time, takes_floats=False, gives_floats=False) for key, time in codes.items()
+    }
+    times = made_times(numbers, floats, quick, 5.0)
+    function, ctx = selection.values.function, selection.values.ctx
+    first = plan(function, ctx, times)
+    assert [first.states[numbers[key]] for key in CONVS] == [FLOAT, CODES, CODES]
+    # The relu that the second takes from is on floats, as what makes its value is.
+    measured = {numbers["conv1"]: Time(500.0), numbers["conv2"]: Time(45.0)}
+    known = corrected(function, times, first, measured)
+    second = plan(function, ctx, known)
+    assert second.states[numbers["conv1"]] is FLOAT
+    assert second.parts.cost > first.parts.cost
+    # What was faster than it was known to be is left: a run alone may be a lucky one.
+    assert known.ops[CODES][numbers["conv2"]].nanoseconds == 50.0
+
+
+def test_a_pool_is_slow_where_channels_are_first(network: tuple[Path, Path]) -> None:
+    selection, numbers = selected(network)
+    floats = dict.fromkeys(CONVS, 100.0) | {"mean": 50.0}
+    codes = {key: Time(90.0, False, False) for key in CONVS}
+    fast, last = Time(1.0, False, False), Time(1.0, False, False, channels_last=True)
+    function, ctx = selection.values.function, selection.values.ctx
+    kept = {"conv2": Time(900.0, False, False)}
+    for pool, state in ((fast, CODES), (replace(last, nanoseconds=10.0), FLOAT)):
+        times = made_times(numbers, floats, {**codes, **kept, "mean": pool}, 1.0)
+        states = plan(function, ctx, times).states
+        assert states[numbers["conv2"]] is FLOAT
+        assert states[numbers["mean"]] is state
+
+
+def test_movement_is_on_floats_only_between_floats(network: tuple[Path, Path]) -> None:
+    selection, numbers = selected(network)
+    floats = dict.fromkeys(CONVS, 100.0) | {"relu0": 1.0}
+    codes = {key: Time(20.0, False, False) for key in CONVS} | {"relu0": Time(30.0, False, False)}
+    found = plan(
+        selection.values.function,
+        selection.values.ctx,
+        made_times(numbers, floats, codes, 0.0),
+    )
+    assert [found.states[numbers[key]] for key in (*CONVS, "relu0")] == [CODES] * 4
 
 
 def test_what_a_plan_says_is_written(network: tuple[Path, Path]) -> None:
