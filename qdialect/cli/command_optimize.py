@@ -23,7 +23,7 @@ from qdialect.pipeline.manager import Instrumentation
 from qdialect.rewrite.remarks import key_text
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
-from qdialect.targets.price_table import read_prices
+from qdialect.targets.price_table import NO_DOT_PRODUCTS, read_prices, shipped_prices
 from qdialect.weights import save_text
 from qdialect.workflows.optimize_file import FileOptimization
 from qdialect.workflows.optimize_folder import FolderOptimization, Outcome
@@ -182,7 +182,9 @@ def _run_file(args: Arguments, source: Path, output: str) -> int:
 def _target(args: Arguments) -> Target:
     target = get_target(args.text("target") or "onnxruntime")
     if (prices := args.text("prices")) is not None:
-        target = target.with_prices(read_prices(Path(prices), target.name))
+        without = prices == NO_DOT_PRODUCTS
+        table = shipped_prices("onnxruntime") if without else read_prices(Path(prices), target.name)
+        target = target.with_prices(table.without_dot_products() if without else table)
     return target
 
 

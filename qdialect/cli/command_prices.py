@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from qdialect.cli.files import writable
 from qdialect.cli.flags import Arguments, write
@@ -30,8 +31,8 @@ def run(args: Arguments) -> int:
     from qdialect.formats.mlir.read import read_module
     from qdialect.formats.onnx.write.price_benchmark import Benchmark
 
-    def watch(numbers: Iterable[int]) -> Iterable[int]:
-        return progress(numbers, rounds, "measuring")
+    def watch(items: Sequence[Any], what: str) -> Iterable[Any]:
+        return progress(items, len(items), f"measuring {what}")
 
     prices = Benchmark(read_module, new_context, rounds).measure(watch)
     save_text(path, prices.to_json())

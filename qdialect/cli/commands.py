@@ -75,7 +75,11 @@ _COMMANDS = (
                 "do not)",
             ),
             value("input i", "X.npz", "compare on these inputs instead"),
-            value("prices", "FILE.json", "what ops cost here, from qopt prices"),
+            value(
+                "prices",
+                "FILE.json",
+                "what ops cost here, from qopt prices; no-dot-products: as without VNNI",
+            ),
             value(
                 "race",
                 "TIME",

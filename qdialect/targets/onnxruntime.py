@@ -20,7 +20,7 @@ from qdialect.ops.priced_shapes import priced_shape
 from qdialect.quant import quant_element
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import ANY, Kernel
-from qdialect.targets.onnxruntime_kernels import Work, cast_work, works
+from qdialect.targets.onnxruntime_kernels import FLOAT, Work, cast_work, contraction, ways
 from qdialect.targets.price_table import Prices, PriceTable, nearest, shipped_prices
 
 if TYPE_CHECKING:
@@ -37,10 +37,6 @@ _ONE_TAP = {"nn.conv1d": "nn.conv2d", "nn.conv2d": "nn.conv2d", "nn.conv3d": "nn
 """Convolutions priced as the one of one tap per channel, which is elementwise."""
 
 _ENTRIES = "u8|i8|u16|i16|i32"
-
-
-_FAMILIES = {"nn.fully_connected": "nn.matmul"}
-"""Contractions measured as another; every convolution is as `nn.conv2d`."""
 
 
 def _shapes(op: Operation) -> list[tuple[int, ...]]:
@@ -83,14 +79,6 @@ def _kind(op: Operation) -> str:
     return f"{op.name} inner" if inner else op.name
 
 
-def _family(op: Operation) -> str:
-    """Which measured contraction `op` is like."""
-    if not op.name.startswith("nn.conv"):
-        return _FAMILIES.get(op.name, op.name)
-    apart = shape_of(op.operands[1])[1] == 1 and shape_of(op.operands[0])[1] != 1
-    return "nn.conv2d apart" if apart else "nn.conv2d"
-
-
 _SUMMED = 4
 """Products of u8 and i8 that are summed at a time, and channels of the result in a block."""
 _BLOCK = 16
@@ -124,14 +112,12 @@ class _OnnxRuntime(Target):
         self, op: Operation, products: int, activations: str, weights: str
     ) -> float | None:
         """As measured: no kernel takes what was not."""
-        prices = self._prices(op)
-        measured = prices.encodings.get(_family(op))
-        if measured is None:
+        state = FLOAT if activations == "f32" else f"{activations} {weights}"
+        work = contraction(op, state)
+        if work is None or work.kernel not in self.measured.kernels:
             return None
-        products *= _elements(priced_shape(op.results[0]))
-        units = prices.unit_ns / self.measured.unit_ns
-        per_product = measured.get(f"{activations} {weights}")
-        return inf if per_product is None else units * products * per_product
+        price = self.measured.nanoseconds(*work)
+        return inf if price is None else price / self.measured.unit_ns
 
     def cast_price(self, name: str, codes: QParams) -> float:
         """The measured price on a large tensor, in units of a rescale there."""
@@ -163,9 +149,9 @@ class _OnnxRuntime(Target):
         return price
 
     def state_price(self, op: Operation, state: str) -> float | None:
-        """The sum of what it runs (see `onnxruntime_kernels`)."""
-        made = works(op, state)
-        return None if made is None else self._nanoseconds(made)
+        """The sum of what it runs, in the cheapest way (see `onnxruntime_kernels`)."""
+        prices = [self._nanoseconds(way) for way in ways(op, state)]
+        return min((price for price in prices if price is not None), default=None)
 
     def state_cast_price(self, name: str, elements: int) -> float | None:
         """As measured."""
@@ -251,10 +237,6 @@ TARGET = _OnnxRuntime(
         "nn.table": (Kernel(("u8|i8|u16|i16", _ENTRIES), (_ENTRIES,)),),
         # Products that quantize their input as they run.
         "nn.dynamic_matmul": (Kernel((ANY, "i8|u8 per-axis")),),
-        **dict.fromkeys(
-            ("nn.dynamic_conv1d", "nn.dynamic_conv2d", "nn.dynamic_conv3d"),
-            (Kernel((ANY, "i8|u8 per-axis")),),
-        ),
         # Recurrent layers run on floats only, and their steps as nodes take longer.
         "nn.lstm": (),
         "nn.gru": (),

@@ -35,13 +35,18 @@ VIEW = "view"
 TO_LAYOUT, FROM_LAYOUT = "to layout", "from layout"
 """Elements brought into the order of convolutions (in blocks of channels on floats, channels last
 on codes), and out of it."""
-FUSED_ADD = "nn.add fused"
-"""An addition that a float convolution does."""
+FUSED = " fused"
+"""Behind the name of an op that a float convolution does to its result."""
 
 BLOCK = 16
 """Channels of a result that are computed at a time; fewer take as long as more blocks."""
 SUMMED = 4
 """Products of u8 and i8 that are summed at a time."""
+
+
+WARM, WARM_WEIGHTS = 1 << 16, 1 << 14
+"""Elements that stay in the caches of a core from one node of a network to the next, and weights
+from one run to the next; those beyond them have a price of their own (`far`)."""
 
 
 class Work(NamedTuple):
@@ -57,8 +62,9 @@ _PRODUCTS = ("nn.matmul", "nn.fully_connected")
 _VIEWS = frozenset({"nn.reshape", "nn.flatten", "nn.squeeze", "nn.unsqueeze", "nn.expand_dims"})
 _CLAMPS = frozenset({"nn.relu", "nn.clip"})
 
-_IN_CONVOLUTION = _CLAMPS | {"nn.hard_swish", "nn.hard_sigmoid", "nn.sigmoid", "nn.tanh"}
-"""Functions that a float convolution applies to its result."""
+IN_CONVOLUTION = _CLAMPS | {"nn.hard_swish", "nn.hard_sigmoid", "nn.sigmoid", "nn.tanh"}
+"""Functions that a float convolution applies to its result: ReLU as it writes it, others in a pass
+of their own."""
 _IN_PRODUCT = _CLAMPS | {"nn.sigmoid", "nn.tanh", "nn.leaky_relu"}
 """Functions that a float Gemm applies to its result."""
 
@@ -69,8 +75,8 @@ _IMAGES = frozenset(
         *("nn.global_avg_pool2d", "nn.resize_nearest", "nn.resize_linear"),
     }
 )
-"""Ops that run in the order of channels that float convolutions have; on codes, those too whose
-elements may be in any order."""
+"""Ops that run in the order of channels that float convolutions have; on codes all do that
+take elements in any order."""
 _IN_ORDER = frozenset(
     {
         *("nn.reshape", "nn.flatten", "nn.matmul", "nn.fully_connected", "nn.softmax"),
@@ -92,6 +98,7 @@ ON_CODES = frozenset(
 _AS_PIECES: Mapping[str, tuple[str, ...]] = {
     "nn.swish": ("nn.sigmoid", "nn.mul"),
     "nn.hard_swish": ("nn.add", "nn.mul"),
+    "nn.hard_sigmoid": ("nn.add",),
     "nn.sub": ("nn.add",),
 }
 """Ops on codes that run as others, each on as many elements."""
@@ -105,9 +112,19 @@ _MOVES_OUT = frozenset({"nn.slice", "nn.gather"})
 """Ops that read no more than they write."""
 
 
+def ways(op: Operation, state: str) -> tuple[tuple[Work, ...], ...]:
+    """What an op of a float module may run in `state`, the cheapest of which it does; () in place
+    of executions for nothing, and no way where it cannot be in the state or is not known."""
+    found = works(op, state)
+    if found is None:
+        return ()
+    if found and state not in (FLOAT, DYNAMIC) and op.name in ON_CODES:
+        return found, *_others_on_codes(cast("NNOp", op))
+    return (found,)
+
+
 def works(op: Operation, state: str) -> tuple[Work, ...] | None:
-    """What an op of a float module runs in `state`; () for nothing, None for what it cannot be
-    or what is not known."""
+    """What it runs in a kernel for the state, if there is one."""
     if not isinstance(op, NNOp) or not _are_tensors(op):
         return None
     if op.name == "nn.constant":
@@ -153,10 +170,24 @@ def _multiple(n: int, unit: int) -> int:
 # -- contractions ------------------------------------------------------------------------
 
 
+def contraction(op: Operation, state: str) -> Work | None:
+    """The kernel of a convolution or a matrix product (the state: storages of its two operands);
+    None for another op."""
+    if not isinstance(op, NNOp) or not _are_tensors(op):
+        return None
+    if op.name in _CONVOLUTIONS:
+        kernel, terms = convolution(op, state)
+        return Work(kernel, state, terms)
+    if op.name in _PRODUCTS:
+        kernel, terms = product(op)
+        return Work(kernel, state, terms)
+    return None
+
+
 def _convolution(op: NNOp, state: str) -> tuple[Work, ...] | None:
     if state == DYNAMIC or not is_constant(op.operands[1]):
         return None
-    kernel, terms = convolution(op)
+    kernel, terms = convolution(op, state)
     return (Work(kernel, state, terms), *_layouts(op, state))
 
 
@@ -176,14 +207,16 @@ def _has_layout(owner: object, state: str) -> bool:
         return False
     if owner.name == "nn.concat" and state == FLOAT:
         return all(priced_shape(v)[1] % BLOCK == 0 for v in owner.operands if _is_image(v))
-    return owner.name in _IMAGES or (state != FLOAT and owner.name not in _IN_ORDER)
+    if state == FLOAT:
+        return owner.name in _IMAGES or _gate(owner) is not None
+    return owner.name not in _IN_ORDER
 
 
 def _is_image(value: SSAValue) -> bool:
     return len(priced_shape(value)) == 4
 
 
-def convolution(op: NNOp) -> tuple[str, dict[str, float]]:
+def convolution(op: NNOp, state: str) -> tuple[str, dict[str, float]]:
     """The shape class of a convolution, and what it has to do."""
     _, channels, *_ = priced_shape(op.operands[0])
     count, depth, *taps = priced_shape(op.operands[1])
@@ -200,14 +233,17 @@ def convolution(op: NNOp) -> tuple[str, dict[str, float]]:
     else:
         kernel = "conv point" if prod(taps) == 1 else "conv window"
     each = count if kernel == "conv depthwise" else _multiple(count // groups, BLOCK) * groups
-    summed = window if kernel == "conv depthwise" else _multiple(window, SUMMED)
+    if kernel in ("conv depthwise", "conv image"):
+        summed = window
+    else:
+        summed = prod(taps) * _multiple(depth, BLOCK if state == FLOAT else SUMMED)
     return kernel, {
         "node": 1,
         "product": positions * each * summed,
         "written": result,
         "read": elements(op.operands[0]),
         "window": 0 if prod(taps) == 1 else positions * window * groups,
-        "weight": count * window,
+        "far": max(count * window - WARM_WEIGHTS, 0),
     }
 
 
@@ -226,7 +262,7 @@ def _transposed(op: NNOp, state: str) -> tuple[Work, ...] | None:
         "written": result,
         "read": read,
         "window": positions * count * prod(taps) * groups,
-        "weight": elements(op.operands[1]),
+        "far": max(elements(op.operands[1]) - WARM_WEIGHTS, 0),
     }
     if state == FLOAT:
         return (Work("conv transposed", FLOAT, terms),)
@@ -239,12 +275,12 @@ def _transposed(op: NNOp, state: str) -> tuple[Work, ...] | None:
 
 
 def _product(op: NNOp, state: str) -> tuple[Work, ...] | None:
-    b = op.operands[1]
-    if state != FLOAT and op.name == "nn.matmul" and not is_constant(b):
+    kernel, terms = product(op)
+    if kernel == "product of values" and state != FLOAT:
         if state == DYNAMIC:
             return None
-        state = CODES
-    kernel, terms = product(op)
+        activations = state.partition(" ")[0]
+        state = f"{activations} {activations}"
     return (Work(kernel, state, terms),)
 
 
@@ -265,7 +301,7 @@ def product(op: NNOp) -> tuple[str, dict[str, float]]:
         "product": rows * _multiple(columns, BLOCK) * _multiple(depth, SUMMED),
         "written": result,
         "read": elements(a),
-        "weight": elements(b),
+        "far": max(elements(b) - WARM_WEIGHTS, 0),
     }
 
 
@@ -282,7 +318,7 @@ def is_constant(value: SSAValue) -> bool:
 
 def elementwise(count: float) -> dict[str, float]:
     """What an execution over so many elements has to do."""
-    return {"node": 1, "element": count}
+    return {"node": 1, "element": count, "far": max(count - WARM, 0)}
 
 
 def _size(op: Operation) -> int:
@@ -293,11 +329,13 @@ def _size(op: Operation) -> int:
     return max(map(elements, (*values, *op.results)), default=1)
 
 
-def _kind(op: NNOp) -> str:
+def _kind(op: NNOp, state: str) -> str:
     """Which measured kernel `op` runs as, between casts or on codes."""
     if op.name == "nn.softmax":
         last = op.values["axis"] in (-1, len(priced_shape(op.operands[0])) - 1)
         return op.name if last else "nn.softmax inner"
+    if state == FLOAT and _skips(op):
+        return "nn.layer_norm sum"
     return _LIKE.get(op.name, op.name)
 
 
@@ -307,27 +345,56 @@ def _pool(op: NNOp) -> dict[str, float] | None:
         return None
     window = prod(cast("tuple[int, ...]", op.values["kernel"]))
     result = elements(op.results[0])
-    return {"node": 1, "element": elements(op.operands[0]), "window": result * window}
+    return {**elementwise(elements(op.operands[0])), "window": result * window}
 
 
 def _plain(op: NNOp, state: str) -> Work:
-    return Work(_kind(op), state, _pool(op) or elementwise(_size(op)))
+    return Work(_kind(op, state), state, _pool(op) or elementwise(_size(op)))
 
 
 def _on_floats(op: NNOp) -> tuple[Work, ...]:
-    if _is_fused(op):
+    uses = [use.operation for result in op.results for use in result.uses]
+    if any(_gate(user) is op for user in uses):
+        return ()
+    gate, size = _gate(op), elementwise(_size(op))
+    name = op.name if gate is None else _GATES[gate.name]
+    source = (op if gate is None else gate).operands[0]
+    if _has_uses(source, 1 if gate is None else 2):
+        if _is_convolution(source.owner) and name in IN_CONVOLUTION:
+            return () if name == "nn.relu" else (Work(name + FUSED, FLOAT, size),)
+        if _is_fused(op, source.owner):
+            return ()
+    if gate is not None:
+        return (Work(name, FLOAT, size),)
+    if len(uses) == 1 and _skips(uses[0], op):
         return ()
     if _is_sum_of_convolution(op):
-        return (Work(FUSED_ADD, FLOAT, elementwise(_size(op))),)
+        return (Work(op.name + FUSED, FLOAT, size),)
     if op.name == "nn.batch_norm":
         return (_scales(op, FLOAT),)
     return (_plain(op, FLOAT),)
 
 
+_GATES: Mapping[str, str] = {"nn.sigmoid": "nn.swish", "nn.hard_sigmoid": "nn.hard_swish"}
+"""What the product of a value and such a function of it is."""
+
+
+def _gate(op: object) -> NNOp | None:
+    """Of a product x * sigmoid(x), which the runtime runs as one op on floats, the sigmoid."""
+    if not isinstance(op, NNOp) or op.name != "nn.mul":
+        return None
+    first, second = op.operands
+    for value, function in ((first, second), (second, first)):
+        owner = function.owner
+        if isinstance(owner, NNOp) and owner.name in _GATES and owner.operands[0] is value:
+            return owner if _has_uses(function, 1) else None
+    return None
+
+
 def _scales(op: NNOp, state: str) -> Work:
     """A batch norm: a convolution of one tap of each channel."""
     size = elements(op.results[0])
-    terms = {"node": 1, "product": size, "written": size, "read": size, "weight": 0}
+    terms = {"node": 1, "product": size, "written": size, "read": size}
     return Work("conv depthwise", state, terms)
 
 
@@ -346,11 +413,31 @@ def _on_codes(op: NNOp, state: str) -> tuple[Work, ...]:
         return tuple(Work(name, CODES, elementwise(_size(op))) for name in pieces)
     if op.name in ON_CODES:
         return (_plain(op, CODES),)
+    return _between_casts(op)
+
+
+def _others_on_codes(op: NNOp) -> Iterator[tuple[Work, ...]]:
+    """What takes the place of an integer kernel where that is faster."""
+    if op.name in ("nn.softmax", "nn.avg_pool2d", "nn.global_avg_pool2d"):
+        yield _between_casts(op)
+    if _kind(op, CODES) == "nn.softmax inner":
+        size = elementwise(elements(op.results[0]))
+        turn = Work("nn.transpose", CODES, size)
+        last = Work("nn.softmax", FLOAT, size)
+        casts = [cast_work(name, elements(op.results[0])) for name in (DEQUANTIZE, QUANTIZE)]
+        yield Work("nn.softmax", CODES, size), turn, turn
+        yield last, turn, turn, *casts
+
+
+def _between_casts(op: NNOp) -> tuple[Work, ...]:
+    """On floats; what is fused there stands alone."""
     reads = [elements(v) for v in op.operands if not is_constant(v) and _is_float(v)]
+    work = _plain(op, CODES)._replace(state=FLOAT)
+    writes = [elements(v) for v in op.results if _is_float(v)]
     return (
         *(cast_work(DEQUANTIZE, n) for n in reads),
-        _plain(op, FLOAT),
-        *(cast_work(QUANTIZE, elements(v)) for v in op.results if _is_float(v)),
+        work,
+        *(cast_work(QUANTIZE, n) for n in writes),
     )
 
 
@@ -365,30 +452,36 @@ def _requantizes(owner: object) -> bool:
     )
 
 
-def _only_use(value: SSAValue) -> bool:
-    return len(list(value.uses)) == 1
+def _is_convolution(owner: object) -> bool:
+    return isinstance(owner, NNOp) and owner.name in _CONVOLUTIONS
 
 
-def _is_fused(op: NNOp) -> bool:
-    """Whether a float op is part of the kernel of another one."""
-    source = op.operands[0].owner if op.operands else None
-    if isinstance(source, NNOp) and _only_use(op.operands[0]):
-        name = source.name
-        if name in _CONVOLUTIONS and op.name in _IN_CONVOLUTION:
-            return True
-        if name == "nn.fully_connected" and op.name in _IN_PRODUCT:
-            return True
-        if op.name == "nn.relu" and _is_sum_of_convolution(source):
-            return True
-        scaled = op.name in ("nn.mul", "nn.div") and elements(op.operands[1]) == 1
-        if name == "nn.matmul" and scaled and is_constant(op.operands[1]):
-            return True
-    # SkipLayerNormalization adds by itself.
-    users = [use.operation for result in op.results for use in result.uses]
+def _has_uses(value: SSAValue, count: int) -> bool:
+    return len(list(value.uses)) == count
+
+
+def _is_fused(op: NNOp, source: object) -> bool:
+    """Whether a float op is part of the kernel of another one that it follows."""
+    if not isinstance(source, NNOp):
+        return False
+    if source.name == "nn.fully_connected" and op.name in _IN_PRODUCT:
+        return True
+    if op.name == "nn.relu" and _is_sum_of_convolution(source):
+        return True
+    scaled = op.name in ("nn.mul", "nn.div") and elements(op.operands[1]) == 1
+    return source.name == "nn.matmul" and scaled and is_constant(op.operands[1])
+
+
+def _skips(norm: Operation, addition: Operation | None = None) -> bool:
+    """Whether a float layer norm does the addition in front of it as well (it takes longer)."""
+    made = norm.operands[0].owner
     return (
-        op.name == "nn.add"
-        and any(user.name == "nn.layer_norm" for user in users)
-        and all(elements(v) == elements(op.results[0]) for v in op.operands)
+        norm.name == "nn.layer_norm"
+        and isinstance(made, Operation)
+        and made.name == "nn.add"
+        and addition in (None, made)
+        and _has_uses(norm.operands[0], 1)
+        and all(elements(v) == elements(made.results[0]) for v in made.operands)
     )
 
 
@@ -398,6 +491,6 @@ def _is_sum_of_convolution(op: Operation) -> bool:
         return False
     size = elements(op.results[0])
     return all(elements(v) == size for v in op.operands) and any(
-        isinstance(v.owner, Operation) and v.owner.name in _CONVOLUTIONS and _only_use(v)
+        isinstance(v.owner, Operation) and v.owner.name in _CONVOLUTIONS and _has_uses(v, 1)
         for v in op.operands
     )

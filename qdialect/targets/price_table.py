@@ -5,7 +5,6 @@
       {"elements": 73728, "unit_ns": 0.37,
        "codes": {"nn.add": 0.4, ...}, "floats": {"nn.exp": 0.4, ...},
        "forms": {"nn.add": [0.4, 0.4], ...},
-       "encodings": {"nn.conv2d": {"u8 i8": 0.015, ...}, ...},
        "transposed": {"32": [9.1, 4.2], ...}, "apart": {"nn.avg_pool2d": 1.4, ...},
        "channels": {"nn.conv2d": [46.0, 21.0]}}, ...],
      "kernels": {
@@ -15,8 +14,7 @@ Prices hold for tensors of about that many elements; others go by the nearest.  
 element, in units of one rescale (a dequantize and a quantize) of that size, which takes
 `unit_ns` nanoseconds per element.  `codes` are ops that run on codes, `floats` the same on
 floats; `nn.conv2d` is that of one tap per channel.  `forms` are what the runtime makes of an
-op in QDQ and in QOperator form, all of its optimizations on.  `encodings` are contractions by
-the storage of activations and of weights, per product; `f32 f32` those on floats.
+op in QDQ and in QOperator form, all of its optimizations on.
 `transposed` are transposed convolutions by the products per element of the result: on floats
 between casts, and in phases on codes.  `apart` are ops of `forms` on floats between casts that
 the runtime does not put together (see `form-floats`).  `channels` are contractions of u8 and i8
@@ -32,7 +30,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from math import isfinite, log
 from pathlib import Path
@@ -47,6 +45,17 @@ Kernels = Mapping[str, Mapping[str, Mapping[str, float]]]
 """Nanoseconds by kernel, state and term."""
 
 
+_INSTRUCTIONS = 3
+"""In place of one for a sum of products of 8 bits."""
+_DOT_PRODUCTS = frozenset({"u8 i8", "dynamic"})
+_MULTIPLYING = frozenset(
+    {
+        *("conv point", "conv window", "conv image", "conv grouped"),
+        *("product", "product row", "product of values"),
+    }
+)
+
+
 @dataclass(frozen=True)
 class Prices:
     """The figures measured on tensors of one size; see above."""
@@ -56,9 +65,6 @@ class Prices:
     codes: Mapping[str, float] = field(default_factory=dict[str, float])
     floats: Mapping[str, float] = field(default_factory=dict[str, float])
     forms: Mapping[str, Pair] = field(default_factory=dict[str, Pair])
-    encodings: Mapping[str, Mapping[str, float]] = field(
-        default_factory=dict[str, "Mapping[str, float]"]
-    )
     transposed: Mapping[int, Pair] = field(default_factory=dict[int, Pair])
     apart: Mapping[str, float] = field(default_factory=dict[str, float])
     channels: Mapping[str, Pair] = field(default_factory=dict[str, Pair])
@@ -72,7 +78,7 @@ class Prices:
 
         head = {"elements": self.elements, "unit_ns": self.unit_ns}
         rows = [f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in head.items()]
-        for name in ("codes", "floats", "forms", "encodings", "transposed", "apart", "channels"):
+        for name in ("codes", "floats", "forms", "transposed", "apart", "channels"):
             rows.append(f'   "{name}": {section(getattr(self, name))}')
         return "  {\n" + ",\n".join(rows) + "\n  }"
 
@@ -111,6 +117,27 @@ class PriceTable:
             sizes = {each.elements: each for each in self.sizes}
             self._near[elements] = nearest(sizes, elements)
         return self._near[elements]
+
+    def without_dot_products(self) -> PriceTable:
+        """What it would be on a processor of the same speed that has no instruction for sums of
+        products of 8 bits.
+
+        x86 then multiplies u8 by i8 with VPMADDUBSW, VPMADDWD and VPADDD in place of one VPDPBUSD
+        (as many products each), so that a product takes three times as long (2.5 times as long:
+        large products of 8 bits in onnxruntime#24491, AVX-512 without and with VNNI). Kernels that
+        use none of them stay as they are: of floats, of other storages, and of one channel each.
+        """
+
+        def slower(kernel: str, state: str, terms: Mapping[str, float]) -> Mapping[str, float]:
+            if state not in _DOT_PRODUCTS or kernel not in _MULTIPLYING:
+                return terms
+            return {n: _INSTRUCTIONS * v if n == "product" else v for n, v in terms.items()}
+
+        kernels = {
+            kernel: {state: slower(kernel, state, terms) for state, terms in states.items()}
+            for kernel, states in self.kernels.items()
+        }
+        return replace(self, cpu=f"{self.cpu}, as without 8-bit dot products", kernels=kernels)
 
     def nanoseconds(self, kernel: str, state: str, terms: Mapping[str, float]) -> float | None:
         """What an execution of a kernel takes; None where it was not measured in this state."""
@@ -203,7 +230,7 @@ def _prices(data: Any) -> Prices:
     unit = _price("unit_ns", fields.get("unit_ns"))
     if not unit:
         raise ValueError("'unit_ns' is 0")
-    names = ("codes", "floats", "forms", "encodings", "transposed", "apart", "channels")
+    names = ("codes", "floats", "forms", "transposed", "apart", "channels")
     sections = {name: _section(fields, name) for name in names}
     return Prices(
         elements,
@@ -211,7 +238,6 @@ def _prices(data: Any) -> Prices:
         _each(sections["codes"]),
         _each(sections["floats"]),
         {op: _pair("forms", op, value) for op, value in sections["forms"].items()},
-        {op: _each(_section(sections["encodings"], op)) for op in sections["encodings"]},
         {
             _products(key): _pair("transposed", key, value)
             for key, value in sections["transposed"].items()
@@ -250,6 +276,10 @@ def _price(name: str, value: Any) -> float:
     if not known or not isfinite(value) or value < 0:
         raise ValueError(f"the price of '{name}' is {value!r}, not a number of at least 0")
     return float(value)
+
+
+NO_DOT_PRODUCTS = "no-dot-products"
+"""In place of a file: the shipped table, without 8-bit dot products."""
 
 
 @cache

@@ -15,6 +15,7 @@ from qdialect.errors import InputError, UsageError
 from qdialect.formats.mlir.read import read_module
 from qdialect.formats.mlir.write import module_text
 from qdialect.targets.price_table import (
+    Kernels,
     Prices,
     PriceTable,
     parse_prices,
@@ -29,7 +30,6 @@ SIZE: dict[str, Any] = {
     "codes": {"nn.add": 1},
     "floats": {"nn.exp": 2.5},
     "forms": {"nn.add": [2, 1]},
-    "encodings": {"nn.conv2d": {"u8 i8": 0.1, "i8 i8": 0.2}},
     "transposed": {"8": [1, 2], "64": [4, 3]},
     "channels": {"nn.conv2d": [9, 5]},
 }
@@ -61,7 +61,8 @@ def test_what_is_written_is_read() -> None:
     assert parse_prices(table.to_json()) == table
     first, second = table.sizes
     assert first.forms == {"nn.add": (2.0, 1.0)} and first.transposed[64] == (4.0, 3.0)
-    assert second.codes == {"nn.add": 3.0} and second.encodings["nn.conv2d"]["i8 i8"] == 0.2
+    assert second.codes == {"nn.add": 3.0}
+    assert table.kernels == {"nn.add": {"float": {"node": 100.0, "element": 0.5}}}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,6 @@ def test_the_nearest_size_counts(elements: int, found: int) -> None:
         (sized(codes={"nn.add": True}), "the price of 'nn.add' is True"),
         (sized(floats={"nn.add": float("nan")}), "the price of 'nn.add' is nan"),
         (sized(forms={"nn.add": [1]}), "'forms' of 'nn.add' are not two prices"),
-        (sized(encodings={"nn.conv2d": 1}), "'nn.conv2d' is no JSON object"),
         (sized(transposed={"few": [1, 1]}), "by numbers of products, not 'few'"),
         (sized(unit_ns=-1), "the price of 'unit_ns' is -1"),
         (sized(unit_ns=0), "'unit_ns' is 0"),
@@ -143,9 +143,10 @@ func.func @main(%x: tensor<1x1x4x4x{1}>) -> tensor<1x1x{2}x{2}x{1}> {{
 """
 
 
-def priced(text: str, pipeline: str, size: Prices) -> str:
+def priced(text: str, pipeline: str, size: Prices, kernels: Kernels | None = None) -> str:
     ctx = qd.new_context()
-    target = qd.get_target("onnxruntime").with_prices(PriceTable("onnxruntime", "", "", (size,)))
+    table = PriceTable("onnxruntime", "", "", (size,), kernels or {})
+    target = qd.get_target("onnxruntime").with_prices(table)
     model = run_passes(Model(read_module(text, ctx), ctx), pipeline, target=target)
     return module_text(model.module, model.ctx)
 
@@ -171,8 +172,11 @@ def test_codes_are_stored_in_the_way_that_costs_less(
     if not floats:
         text = CONV.format("i8", "!a", 3, "", "conv2d", "", "  func.return %1 : tensor<1x1x3x3x!a>")
         text = text.replace("%0", "%x")
-    prices = Prices(1, 1.0, encodings={"nn.conv2d": {"i8 i8": signed, "u8 i8": unsigned}})
-    made = priced(text, "reencode-storage{activations=cheapest weights=cheapest}", prices)
+    # 9 positions of 16 channels, 4 products each.
+    pair = {"i8 i8": signed / 16, "u8 i8": unsigned / 16}
+    kernels = {"conv image": {state: {"product": each} for state, each in pair.items()}}
+    passes = "reencode-storage{activations=cheapest weights=cheapest}"
+    made = priced(text, passes, Prices(1, 1.0), kernels)
     assert ("u8:f32, 1.000000e-01:128" in made) == (chosen == "u8")
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from qdialect.targets.kernels import ANY, Kernel
 from qdialect.targets.onnxruntime import TARGET as ONNXRUNTIME
+from qdialect.targets.price_table import shipped_prices
 
 PAIRS = "i32 pairs=i16"
 
@@ -25,16 +26,16 @@ TARGET = replace(
     ONNXRUNTIME,
     name="x86-without-vnni",
     summary="ONNX Runtime on x86 with AVX2 or AVX-512, without VNNI",
+    measured=shipped_prices("onnxruntime").without_dot_products(),
     kernels={
         **ONNXRUNTIME.kernels,
         **dict.fromkeys(
             ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.fully_connected", "nn.matmul"),
             _CONTRACTION,
         ),
-        **{
-            name: (Kernel((ANY, "i8 per-axis"), sums=PAIRS), Kernel((ANY, "u8 per-axis")))
-            for name in ONNXRUNTIME.kernels
-            if name.startswith("nn.dynamic")
-        },
+        "nn.dynamic_matmul": (
+            Kernel((ANY, "i8 per-axis"), sums=PAIRS),
+            Kernel((ANY, "u8 per-axis")),
+        ),
     },
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import thread_time
@@ -22,12 +22,14 @@ from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, QError
 from qdialect.formats.onnx.write.engine import OrtEngine
 from qdialect.formats.onnx.write.exporter import Form
-from qdialect.formats.onnx.write.kernel_benchmark import KernelBenchmark
+from qdialect.formats.onnx.write.kernel_benchmark import KernelBenchmark, Watch
 from qdialect.formats.onnx.write.kernels import CLAMPS, KERNELS
 from qdialect.formats.onnx.write.model import write_model
 from qdialect.targets.price_table import Pair, Prices, PriceTable
 
 COPIES = (2, 10)
+MOST_RUNS = 12
+"""Of each case of a kernel."""
 CHANNELS = 32
 SIDES: Mapping[int, tuple[int, int]] = {8: (8, 1), 48: (1, 2), 128: (1, 8)}
 """Tensors are 1 x 32 x side x side: how often each is run in a round, and in which rounds (every
@@ -78,17 +80,10 @@ _WINDOWS: Mapping[str, str] = {
 _APART = ("nn.avg_pool2d", "nn.global_avg_pool2d", "nn.softmax", "nn.softmax inner")
 """Of these also what they take on floats between casts that are not put together."""
 
-_CONTRACTIONS: Mapping[str, tuple[str, int]] = {
-    "nn.conv2d": (_CONV, 9 * CHANNELS),
-    "nn.conv2d apart": ("nn.conv2d %x, %filters groups 32", 9),
-    "nn.matmul": ("nn.matmul %x, %matrix", 0),
-}
-"""How a copy is written, and its products per element (0: the side)."""
 _FEW = (3, 4)
 """Channels of the input of a convolution."""
 _PAD = "nn.pad %x low [0, 0, 0, 0] high [0, 1, 0, 0]"
 _BLOCKS = "nn.depth_to_space %x block 2"
-_STORAGES = ("u8 i8", "u8 u8", "i8 i8", "f32 f32")
 
 _TO_FLOATS = "nn.conv_transpose2d %x, %spread strides [2, 2]"
 _TO_PHASES = "nn.conv2d %x, %phases; nn.transpose perm [0, 3, 1, 2]"
@@ -152,6 +147,10 @@ class _Pair:
         return max(self.many.best - self.few.best, 0.0) / (COPIES[1] - COPIES[0]) / self.elements
 
 
+def _unwatched(items: Sequence[Any], what: str) -> Iterable[Any]:
+    return items
+
+
 @dataclass
 class Benchmark:
     """The measurements asked for, and then their times."""
@@ -160,22 +159,21 @@ class Benchmark:
     new_context: Callable[[], QContext]
     rounds: int = 60
     sides: Mapping[int, tuple[int, int]] = field(default_factory=lambda: SIDES)
-    #: of each kernel
-    runs: int = 10
     #: by side, name and kind
     _pairs: dict[tuple[int, str, str], _Pair] = field(
         default_factory=dict[tuple[int, str, str], _Pair]
     )
 
-    def measure(self, watch: Callable[[Iterable[int]], Iterable[int]] = iter) -> PriceTable:
-        """All prices; `watch` sees the rounds go by."""
+    def measure(self, watch: Watch = _unwatched) -> PriceTable:
+        """All prices; `watch` sees the cases of kernels and then the rounds go by."""
+        runs = min(max(self.rounds // 8, 2), MOST_RUNS)
+        kernels = KernelBenchmark(self.read, self.new_context, runs).measure(watch)
         for side in self.sides:
             self._ask_all(side)
-        for turn in watch(range(self.rounds)):
+        for turn in watch(range(self.rounds), "rescales and ops"):
             for pair in self._pairs.values():
                 if turn % pair.every == 0:
                     pair.run()
-        kernels = KernelBenchmark(self.read, self.new_context, self.runs).measure()
         runtime = str(package("onnxruntime").__version__)
         sizes = tuple(self._prices(side) for side in self.sides)
         return PriceTable("onnxruntime", runtime, processor(), sizes, kernels)
@@ -208,13 +206,6 @@ class Benchmark:
             if name in _APART:
                 apart = replace(program, apart=True)
                 self._ask(side, name, "apart", apart, "qdq", optimize=True)
-        for name, (call, _) in _CONTRACTIONS.items():
-            result = given["nn.conv2d"] if "conv" in name else shape
-            for storages in _STORAGES:
-                activations, weights = storages.split()
-                stored = None if activations == "f32" else activations
-                program = _Program(call, shape, result, stored, weights, chained=False)
-                self._ask(side, name, storages, program, "qoperator", optimize=True)
         wide = (1, CHANNELS + 1, side, side)
         self._ask(side, "nn.pad", "codes", _Program(_PAD, shape, wide, "u8", chained=False))
         large = (1, CHANNELS // 4, 2 * side, 2 * side)
@@ -257,10 +248,6 @@ class Benchmark:
                 if k == f"{kind}qdq"
             }
 
-        encodings = {
-            name: {s: _rounded(units[name, s] / (depth or side)) for s in _STORAGES}
-            for name, (_, depth) in _CONTRACTIONS.items()
-        }
         few = [_rounded(units[str(n), "channels"] * CHANNELS) for n in _FEW]
         return Prices(
             pairs["rescale", "codes"].elements,
@@ -268,7 +255,6 @@ class Benchmark:
             codes,
             floats,
             forms(""),
-            encodings,
             {int(channels): pair for channels, pair in forms("transposed ").items()},
             {n: _rounded(v) for (n, kind), v in units.items() if kind == "apart"},
             # Per position, of which the result has as many channels.
@@ -323,7 +309,6 @@ class _Program:
     gives: tuple[int, ...]
     #: of codes; None: floats
     storage: str | None
-    weights: str = "i8"
     chained: bool = True
     #: on floats, flattened before they are quantized
     apart: bool = False
@@ -413,11 +398,7 @@ class _Program:
         side = self.takes[-1]
 
         def weight(value: int, *shape: int) -> tuple[str, str, str]:
-            if self.weights == "f32":  # no two copies have the same
-                return str(scale), _type(shape), _type(shape)
-            unsigned = self.weights == "u8"
-            kind = _type(shape, f"{self.weights}:f32, 0.01{':128' if unsigned else ''}")
-            return str(value - 128 * unsigned), kind, _type(shape, None, "i8")
+            return str(value), _type(shape, "i8:f32, 0.01"), _type(shape, None, "i8")
 
         channels = self.takes[1]
         floats = ("0.5", "tensor<32xf32>", "tensor<32xf32>")
@@ -425,7 +406,6 @@ class _Program:
             "%entries": ("7", _type((256,), f"u8:f32, {scale}:1"), "tensor<256xi8>"),
             "%kernel": weight(5, 32, 32, 3, 3),
             "%few": weight(5, 32, channels, 3, 3),
-            "%filters": weight(5, 32, 1, 3, 3),
             "%matrix": weight(5, side, side),
             "%spread": weight(5, channels, channels, 2, 2),
             "%phases": weight(5, 4 * channels, channels, 1, 1),
