@@ -26,12 +26,13 @@ from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.weights import save_text
 from qdialect.workflows.budget import parse_budget
-from qdialect.workflows.budgeted import Answer, Request, write_front
+from qdialect.workflows.budgeted import Answer, Request, front_points, write_front
 from qdialect.workflows.calibrate import Interrupted
 from qdialect.workflows.candidates import FLOAT, Raced
 from qdialect.workflows.model import save
 from qdialect.workflows.quality import Measured, measure
 from qdialect.workflows.quantize import Quantization, Quantized
+from qdialect.workflows.race import SECONDS
 
 
 def run(args: Arguments) -> int:
@@ -75,7 +76,7 @@ def run(args: Arguments) -> int:
         whole_files=args.switch("whole-files"),
         require_all=args.switch("require-all"),
         search=(args.text("calibration") or "auto") == "auto",
-        seconds=race_seconds(args.text("time")) if _races(path, target) else 0.0,
+        seconds=_seconds(args, request) if _races(path, target) else 0.0,
         form=form,
         state=None if (state := args.text("state")) is None else Path(state),
         workers=args.text("workers"),
@@ -109,7 +110,11 @@ def run(args: Arguments) -> int:
         from qdialect.workflows.report import comparison_page
 
         samples = work.some_samples()
-        text = comparison_page(model, result.model, target, samples, result.profile, measured)
+        answer, raced = result.answer, result.raced
+        front = front_points(answer, raced.chosen.name) if answer and raced else ()
+        text = comparison_page(
+            model, result.model, target, samples, result.profile, measured, front
+        )
         save_text(page, text)
     if args.switch("json"):
         write_json(_as_json(result, measured, path))
@@ -133,6 +138,14 @@ def _request(args: Arguments) -> Request | None:
     if args.text("data") is None:
         raise UsageError("--metric, --budget and --front take --data", code="missing-data")
     return Request(budgets, name, front is not None, args.switch("best-effort"))
+
+
+def _seconds(args: Arguments, request: Request | None) -> float:
+    """How long candidates are timed. What is asked for takes time, whatever the environment says
+    of races that nobody asked for."""
+    text = args.text("time")
+    seconds = race_seconds(text)
+    return SECONDS if request is not None and text is None and not seconds else seconds
 
 
 def _front_folder(text: str | None) -> Path | None:

@@ -123,7 +123,6 @@ def plan(
 
     nanoseconds + weight * (sum of losses of the ops that are not on floats, and of the values
                             that are converted to codes).
-
     """
     return _Statement(function, ctx, times, losses or Losses(), weight).solve()
 

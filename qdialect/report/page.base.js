@@ -106,6 +106,44 @@ function table(where, caption, columns, rows, filterable = rows.length > 12) {
   fill();
 }
 
+// -- latency against loss ----------------------------------------------------------
+function frontPlot(points, width, height) {
+  const svg = draw("svg", { class: "front", viewBox: `0 0 ${width} ${height}`, width, height,
+    role: "img", "aria-label": "Latency, as a share of the float model, against SQNR; the table below has the numbers" });
+  const known = points.filter((p) => p.sqnr_db != null);
+  const most = Math.max(...known.map((p) => p.sqnr_db), 1), least = Math.min(...known.map((p) => p.sqnr_db), most - 1);
+  // What has no noise is at the upper edge.
+  const db = (p) => p.sqnr_db == null ? most + (most - least) * 0.1 : p.sqnr_db;
+  const slow = Math.max(...points.map((p) => p.ratio), 1), fast = Math.min(...points.map((p) => p.ratio)) * 0.95;
+  const x = (ratio) => 40 + (ratio - fast) / (slow * 1.05 - fast) * (width - 60);
+  const y = (value) => 10 + (1 - (value - least) / (most + (most - least) * 0.1 - least || 1)) * (height - 45);
+  const text = (at, words, anchor) => {
+    const found = draw("text", { x: at[0], y: at[1], "text-anchor": anchor });
+    found.textContent = words;
+    svg.append(found);
+  };
+  svg.append(draw("path", { class: "axes", d: `M40 5V${height - 30}H${width - 10}` }));
+  text([36, y(most) + 4], most.toFixed(0), "end");
+  text([36, y(least) + 4], least.toFixed(0), "end");
+  text([36, height - 12], "dB", "end");
+  for (const at of [fast / 0.95, slow]) text([x(at), height - 14], at.toFixed(2), "middle");
+  text([(width + 40) / 2, height - 2], "latency, of float", "middle");
+  const front = points.filter((p) => p.on_front).sort((a, b) => a.ratio - b.ratio);
+  if (front.length) svg.append(draw("path", { class: "line",
+    d: "M" + front.map((p) => `${x(p.ratio)} ${y(db(p))}`).join("L") }));
+  for (const p of points) {
+    const dot = draw("circle", { class: p.chosen ? "chosen" : p.on_front ? "on" : "off",
+      cx: x(p.ratio), cy: y(db(p)), r: p.chosen ? 6 : 4 });
+    const title = draw("title", {});
+    title.textContent = `${p.name}: ${p.milliseconds.toPrecision(3)} ms, ` +
+      (p.sqnr_db == null ? "no noise" : `${p.sqnr_db.toFixed(1)} dB`) +
+      (p.metric == null ? "" : `, metric ${p.metric.toPrecision(4)}`);
+    dot.append(title);
+    svg.append(dot);
+  }
+  return svg;
+}
+
 // -- histograms --------------------------------------------------------------------
 /** Data as bars, their heights logarithmic, and the range that was chosen for it. */
 function histogram(h, width, height) {

@@ -156,6 +156,7 @@ for (const part of data.tables) {
   const body = section(part.id, part.title, part.note);
   if (part.problem) body.append(make("p", { class: "problem" }, part.problem));
   if (!part.rows.length) { body.append(make("p", {}, part.empty)); continue; }
+  if (part.plot) body.append(frontPlot(part.plot, 560, 300));
   const most = part.columns.map(([, kind], i) => kind === "meter"
     ? part.rows.reduce((found, row) => Math.max(found, Number(row[i]) || 0), 1e-9) : 1);
   table(body, part.caption,

@@ -20,6 +20,7 @@ from qdialect.report.histograms import Histogram
 from qdialect.report.layout import require_layout
 from qdialect.report.plain import finite
 from qdialect.report.tables import (
+    FrontPoint,
     LayerError,
     boundary_table,
     bounds_table,
@@ -28,6 +29,7 @@ from qdialect.report.tables import (
     error_table,
     executed_table,
     findings,
+    front_table,
     not_taken_table,
     outputs_table,
     ranges_table,
@@ -68,6 +70,8 @@ class Contents:
     #: both models as they are executed, under a heading, and in what
     executed: Sequence[Sequence[str]] = ()
     where: str = ""
+    #: what was tried on the way to it
+    front: Sequence[FrontPoint] = ()
 
 
 def report_page(contents: Contents) -> str:
@@ -139,6 +143,8 @@ def _measured_tables(contents: Contents) -> list[Json]:
         tables.append(outputs_table(contents.quality, contents.judged, contents.not_judged))
     if contents.executed:
         tables.append(executed_table(contents.executed, contents.where))
+    if contents.front:
+        tables.append(front_table(contents.front))
     return tables
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,20 @@ from qdialect.rewrite.remarks import OutputBound, Remark
 if TYPE_CHECKING:
     from qdialect.quantization.quality import Quality
     from qdialect.report.histograms import Histogram
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """A candidate that was tried: latency in milliseconds and over that of the float model, SQNR
+    of its worst part (infinite: no noise), and the metric, if there is one."""
+
+    name: str
+    milliseconds: float
+    ratio: float
+    sqnr_db: float
+    metric: float | None = None
+    on_front: bool = False
+    chosen: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +162,40 @@ def executed_table(rows: Sequence[Sequence[str]], where: str) -> Json:
         "columns": [(name, "text") for name in rows[0]] if rows else [],
         "rows": [list(row) for row in rows[1:]],
         "empty": "Nothing was executed.",
+    }
+
+
+def front_table(points: Sequence[FrontPoint]) -> Json:
+    """What was tried, by latency and loss, as a table and as points of a plot."""
+    rows = [
+        [
+            point.name + (" (written)" if point.chosen else ""),
+            f"{point.milliseconds:.3g} ms",
+            f"{point.ratio:.2f}",
+            None if point.sqnr_db == inf else point.sqnr_db if isfinite(point.sqnr_db) else "none",
+            "" if point.metric is None else f"{point.metric:.4g}",
+            "yes" if point.on_front else "",
+        ]
+        for point in points
+    ]
+    return {
+        "id": "front",
+        "title": "Latency against loss",
+        "note": "What was tried: how long it takes, as a share of the float model, and how far the "
+        "worst part of its outputs is from the float model's. On the front is what nothing is "
+        "better than in both.",
+        "caption": "Candidates",
+        "columns": [
+            ("candidate", "text"),
+            ("latency", "text"),
+            ("of float", "text"),
+            ("SQNR, dB", "meter"),
+            ("metric", "text"),
+            ("on the front", "text"),
+        ],
+        "rows": rows,
+        "plot": [asdict(point) for point in points],
+        "empty": "Nothing was tried.",
     }
 
 

@@ -25,6 +25,7 @@ from qdialect.quantization.noise import scaled
 from qdialect.quantization.precision import Losses, Plan
 from qdialect.quantization.recipe import Precision
 from qdialect.quantization.sensitivity import kernel_name, value_name
+from qdialect.report.tables import FrontPoint
 from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, Outcome
 from qdialect.workflows.candidates import FLOAT, Builder, Candidate, Loop, Raced
@@ -88,6 +89,23 @@ class Answer:
                 for name, outcome in self.outcomes.items()
             },
         }
+
+
+def front_points(answer: Answer, chosen: str) -> list[FrontPoint]:
+    """The candidates as the page draws them, the fastest first."""
+    points = [
+        FrontPoint(
+            name,
+            outcome.milliseconds,
+            outcome.ratio,
+            outcome.sqnr,
+            outcome.metric,
+            name in answer.front,
+            name == chosen,
+        )
+        for name, outcome in answer.outcomes.items()
+    ]
+    return sorted(points, key=lambda point: point.ratio)
 
 
 def write_front(folder: Path, answer: Answer, form: Form, *, inline: bool = False) -> list[Path]:

@@ -12,6 +12,7 @@ from qdialect.ops import keys_of
 from qdialect.quant import QCastOp, quant_element
 from qdialect.report.histograms import Histogram, of_distribution, of_values, range_of
 from qdialect.report.page import Contents, report_page
+from qdialect.report.tables import FrontPoint
 from qdialect.workflows.compare_values import KeyedValue, compare_layers, keyed_values, pairs_of
 from qdialect.workflows.inputs import draw, suitable
 from qdialect.workflows.target_report import target_report
@@ -37,10 +38,11 @@ def comparison_page(
     inputs: Sequence[Arrays] = (),
     profile: Profile | None = None,
     measured: Measured | None = None,
+    front: Sequence[FrontPoint] = (),
 ) -> str:
     """The report of what was done to a model, with what it did to values on `inputs` (none:
-    random ones), and what was `measured` of both. Ranges are shown over what `profile` tells of
-    the first model."""
+    random ones), what was `measured` of both, and the `front` of all that was tried. Ranges are
+    shown over what `profile` tells of the first model."""
     how = "Quantized" if profile is not None else "Optimized"
     contents = Contents(
         f"{_name(before)}, before and after",
@@ -55,6 +57,7 @@ def comparison_page(
         if measured.samples is not None:
             contents.judged = f"Loss on {measured.samples}, in {measured.where}"
         contents.executed, contents.where = measured.rows(), f"In {measured.where}"
+    contents.front = front
     try:
         _measure(contents, before, after, inputs)
     except QError as error:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,10 +104,20 @@ def test_a_budget_of_noise(run: Run) -> None:
 
 
 def test_a_metric_and_the_front(run: Run, net: Path) -> None:
-    found = run("--metric=classify", "--budget=metric>=0.9*float", "--front=front", "--state=state")
+    found = run(
+        "--metric=classify",
+        "--budget=metric>=0.9*float",
+        "--front=front",
+        "--state=state",
+        "--report=r.html",
+    )
     asked = found["asked"]
     assert "'y', 4 classes" in asked["metric_takes"] and asked["candidates"]["float"]["metric"] == 1
     assert asked["candidates"][found["candidates"]["chosen"]]["metric"] >= 0.9
+    (plot,) = re.findall(r'"plot":(\[.*?\])', (net / "r.html").read_text(encoding="utf-8"))
+    points = json.loads(plot)
+    assert {point["name"] for point in points} == asked["candidates"].keys()
+    assert [p["name"] for p in points if p["chosen"]] == [found["candidates"]["chosen"]]
     front = json.loads((net / "front" / "front.json").read_text())["models"]
     assert [each["name"] for each in front.values()] == asked["front"]
     ratios = [each["ratio"] for each in front.values()]

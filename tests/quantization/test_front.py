@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise, product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qdialect.errors import InputError, UsageError
@@ -44,6 +44,7 @@ def is_corner(point: Point, points: list[Point]) -> bool:
     return any(point.time + w * point.loss <= b + 1e-9 for w, b in zip(middles, best, strict=True))
 
 
+@settings(deadline=None)
 @given(POINTS)
 def test_the_front_is_what_nothing_dominates(points: list[Point]) -> None:
     front = non_dominated(points, lambda point: point)
@@ -53,6 +54,7 @@ def test_the_front_is_what_nothing_dominates(points: list[Point]) -> None:
     assert front == sorted(front)
 
 
+@settings(deadline=None)
 @given(POINTS)
 def test_all_corners_are_found_and_nothing_else(points: list[Point]) -> None:
     found = corners(ends(points), solver(points), lambda point: point, most=100)
@@ -63,6 +65,7 @@ def test_all_corners_are_found_and_nothing_else(points: list[Point]) -> None:
     assert len(fewer) <= 3 and set(fewer) <= set(found)
 
 
+@settings(deadline=None)
 @given(POINTS, COORDINATES)
 def test_the_search_ends_at_the_fastest_corner_that_meets(points: list[Point], most: int) -> None:
     fast, safe = ends(points)

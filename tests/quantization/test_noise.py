@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qdialect.quantization.grids import assign
@@ -41,6 +41,7 @@ TRIALS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(LOSSES, TRIALS)
 def test_after_trials_losses_add_up_to_what_the_last_measured(
     known: dict[str, float], trials: list[tuple[frozenset[str], float]]
