@@ -98,7 +98,7 @@ def test_what_is_behind_is_told() -> None:
     row = quantize.Row("net", "", 1.0, 4.0, 8, {"fast": fast, "good": good, "ours": slow})
     text = "\n".join(quantize.behind(row))
     assert "slower than float, 1.50" in text and "slower than fast, 1.50 to 0.50" in text
-    assert "25.0 dB, good 40.0 dB, no slower" in text and "2.0 MB, fast 1.0 MB" in text
+    assert "25.0 dB, good 40.0 dB, no slower" in text and "2 MB, fast 1 MB" in text
     assert quantize.behind(row, "good") == []  # what overlaps is as fast
     assert "40.0 dB" in "".join(quantize.behind(row, "fast"))
     broken = quantize.Row("net", "", 1.0, 4.0, 8, {"ours": quantize.File(failed="no")})

@@ -175,7 +175,7 @@ def tables(rows: Sequence[Row]) -> str:
     lines: list[tuple[str, ...]] = []
     for row in rows:
         shown = f"{row.milliseconds:.2f} ms"
-        lines.append((row.model, FLOAT, shown, f"{row.megabytes:.1f}", *[""] * 4, row.task, ""))
+        lines.append((row.model, FLOAT, shown, f"{row.megabytes:.3g}", *[""] * 4, row.task, ""))
         lines += [("", tool, *_cells(file)) for tool, file in row.files.items()]
     return table(header, lines)
 
@@ -188,7 +188,7 @@ def _cells(file: File) -> tuple[str, ...]:
     metric = "" if file.metric is None else f"{file.metric:.3f}"
     channel = "" if file.channel is None else f"{file.channel:.1f}"
     loss = f"{file.worst:.1f}", file.part, channel, str(file.dead or "")
-    return spread, f"{file.megabytes:.1f}", *loss, metric, f"{file.seconds:.0f}"
+    return spread, f"{file.megabytes:.3g}", *loss, metric, f"{file.seconds:.0f}"
 
 
 def behind(row: Row, tool: str = "ours") -> list[str]:
@@ -210,7 +210,7 @@ def behind(row: Row, tool: str = "ours") -> list[str]:
                 f"{row.model}: {mine.worst:.1f} dB, {name} {other.worst:.1f} dB, no slower"
             )
         if other.megabytes < 0.95 * mine.megabytes:
-            found.append(f"{row.model}: {mine.megabytes:.1f} MB, {name} {other.megabytes:.1f} MB")
+            found.append(f"{row.model}: {mine.megabytes:.3g} MB, {name} {other.megabytes:.3g} MB")
     return found
 
 
