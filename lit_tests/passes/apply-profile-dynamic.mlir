@@ -10,6 +10,7 @@
 // TOSA: (fc) [target] not dynamic: 'tosa' quantizes no input of a product as it runs
 // TOSA-NOT: nn.dynamic_matmul
 
+// CHECK-DAG: (conv) [dynamic-kind] not dynamic: no op quantizes the input of such a one as it runs
 // CHECK-DAG: (relu) [dynamic-kind] not dynamic: no op quantizes the input of such a one as it runs
 // CHECK-DAG: (scores) [dynamic-weights] not dynamic: it multiplies with no constant weights
 // CHECK-DAG: (vector) [dynamic-weights] not dynamic: its weights are no matrix, or its input is a vector
@@ -34,12 +35,9 @@ func.func @main(%x: tensor<?x2xf32> {nn.name = "x"}, %i: tensor<1x2x4x4xf32> {nn
   %s = nn.matmul %1, %t {nn.key = "scores"} : (tensor<?x2xf32>, tensor<2x?xf32>) -> tensor<?x?xf32>
   %k = nn.constant dense<[[[[0.5]], [[-1.0]]], [[[0.25]], [[0.0]]]]> : tensor<2x2x1x1xf32> : tensor<2x2x1x1xf32>
   %c = nn.constant dense<[0.1, -0.2]> : tensor<2xf32> : tensor<2xf32>
-  // CHECK: %[[K:.*]] = nn.constant {{.*}} : tensor<2x2x1x1xi8> : tensor<2x2x1x1x!quant.uniform<i8:f32:0,
-  // CHECK-NEXT: %[[C:.*]] = nn.dynamic_conv2d %arg1, %[[K]] {nn.key = "conv/conv"}
-  // CHECK-NEXT: %[[U:.*]] = nn.unsqueeze %{{.*}} axes [1, 2] : (tensor<2xf32>) -> tensor<2x1x1xf32>
-  // CHECK-NEXT: %[[A:.*]] = nn.add %[[C]], %[[U]] {nn.key = "conv"}
+  // CHECK: %[[C:.*]] = nn.conv2d %arg1
   %2 = nn.conv2d %i, %k, %c {nn.key = "conv"} : (tensor<1x2x4x4xf32>, tensor<2x2x1x1xf32>, tensor<2xf32>) -> tensor<1x2x4x4xf32>
-  // CHECK-NEXT: nn.relu %[[A]]
+  // CHECK-NEXT: nn.relu %[[C]]
   %3 = nn.relu %2 {nn.key = "relu"} : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
   %n = nn.constant dense<[[1.0, 0.5, 1.0], [0.25, -0.5, 3.0]]> : tensor<2x3xf32> : tensor<2x3xf32>
   // CHECK: nn.matmul %arg2, {{.*}} {nn.key = "vector"}

@@ -18,7 +18,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +36,7 @@ from qdialect.ops.base import ranked
 from qdialect.ops.recurrent import RecurrentOp
 from qdialect.ops.shapes import DYNAMIC as UNKNOWN
 from qdialect.qparams import QParams, Storage
-from qdialect.quant import UniformType, element_type, quant_element, with_element
+from qdialect.quant import UniformType, element_type, quant_element
 from qdialect.quantization.layers import layer_refusal, write_layer
 from qdialect.quantization.products import replace_product
 from qdialect.quantization.values import (
@@ -55,10 +55,8 @@ if TYPE_CHECKING:
 
 DYNAMIC = "dynamic"
 """The code of an op that is not quantized by ranges: it quantizes its input as it runs."""
-_KINDS: Mapping[str, type[nn.DynamicOp]] = {
-    nn.FullyConnectedOp.name: nn.DynamicMatMulOp,
-    **{kind.FLOAT.name: kind for kind in (nn.DynamicMatMulOp, *nn.DYNAMIC_CONVOLUTIONS)},
-}
+_PRODUCTS = (nn.MatMulOp, nn.FullyConnectedOp)
+"""Convolutions are none: ONNX Runtime takes 3 to 10 times as long for them as on floats."""
 _BYTES = {"i8": np.int8, "u8": np.uint8}
 #: codes of the input: any of 256, around any zero point
 _INPUT = Span(-255, 255, 255)
@@ -69,10 +67,10 @@ def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
     """Why an op cannot quantize its input as it runs; None: it can. No codes are chosen yet."""
     if isinstance(op, RecurrentOp):
         return _weights_refusal(values) or layer_refusal(values, op)
-    kind, acc, target = _KINDS.get(op.name), behavior.accumulator, values.ctx.target
-    if kind is None or acc is None:
+    acc, target = behavior.accumulator, values.ctx.target
+    if not isinstance(op, _PRODUCTS) or acc is None:
         return Refusal("dynamic-kind", "no op quantizes the input of such a one as it runs")
-    if kind.name not in target.kernels:
+    if nn.DynamicMatMulOp.name not in target.kernels:
         return Refusal("target", f"'{target.name}' quantizes no input of a product as it runs")
     if (refusal := _weights_refusal(values)) is not None:
         return refusal
@@ -82,7 +80,7 @@ def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
         return Refusal("dynamic-weights", "it multiplies with no constant weights")
     if element_type(x.type) != f32 or element_type(result.type) != f32:
         return Refusal("dynamic-kind", f"it is on {element_type(x.type)}, not f32")
-    if kind is nn.DynamicMatMulOp and (array.ndim != 2 or len(shape_of(x)) < 2):
+    if array.ndim != 2 or len(shape_of(x)) < 2:
         return Refusal("dynamic-weights", "its weights are no matrix, or its input is a vector")
     if not array.size or not np.isfinite(array).all():
         return Refusal("dynamic-weights", "it has no weights, or they are not finite")
@@ -91,8 +89,7 @@ def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
         return Refusal("dynamic-weights", f"a sum of {depth} products may leave 32 bits")
     axis, storage = acc.rhs_axis(op), Storage.of(values.recipe.weights)
     count = array.shape[axis] if values.recipe.per_channel else 1
-    params = _qparams(storage, axis, [1.0] * count)
-    asked = _like(op, acc, params)
+    asked = _asked((depth, array.shape[axis]), _qparams(storage, 1, [1.0] * count))
     reason = target.refuses(asked, asked.operand_types, asked.result_types)
     return None if reason is None else Refusal("target", reason)
 
@@ -111,35 +108,24 @@ def write_dynamic(values: Values, op: Operation, behavior: Behavior) -> None:
     Weights that are codes of bytes keep them; others are chosen as the recipe says: per channel
     or per tensor, by least squared error or by their largest number."""
     if isinstance(op, RecurrentOp):
-        write_layer(values, op, _layer_sums(values, op))
+        storage = Storage.of(values.recipe.weights)
+        write_layer(values, op, _sums(values, _qparams(storage, 1, [1.0])))
         return
     acc = behavior.accumulator
     assert acc is not None
     codes, params = _existing_codes(values, op, acc) or _codes(values, op, acc)
 
     def make(x: SSAValue, weight: SSAValue, kind: Attribute) -> Sequence[Operation]:
-        return [_dynamic(op, x, weight, kind)]
+        return [nn.DynamicMatMulOp(x, weight, result_types=[kind])]
 
     replace_product(op, acc, codes, params, make, values.ctx.blobs)
 
 
-def _dynamic(op: Operation, x: SSAValue, weight: SSAValue, result: Attribute) -> nn.DynamicOp:
-    """The op that `op` becomes."""
-    assert isinstance(op, nn.NNOp)
-    kind = _KINDS[op.name]
-    names = () if kind is nn.DynamicMatMulOp else ("strides", "pads", "dilations", "groups")
-    properties = {name: op.values[name] for name in names}
-    return kind(x, weight, result_types=[result], **properties)
-
-
-def _like(op: Operation, acc: Accumulator, params: QParams) -> nn.DynamicOp:
-    """An op to ask a target about, on values that nothing computes, with these weights."""
-    weight = op.operands[acc.rhs].type
-    shape, turned = shape_of(op.operands[acc.rhs]), isinstance(op, nn.FullyConnectedOp)
-    if turned:
-        weight, params = ranked(f32, shape[::-1]), params.transposed()
-    x, w = op.operands[acc.lhs].type, with_element(weight, UniformType(params))
-    return _dynamic(op, create_ssa_value(x), create_ssa_value(w), op.results[0].type)
+def _asked(shape: tuple[int, int], params: QParams) -> nn.DynamicMatMulOp:
+    """An op to ask a target about, on values that nothing computes, with such weights [K, N]."""
+    x = create_ssa_value(ranked(f32, (1, shape[0])))
+    weight = create_ssa_value(ranked(UniformType(params), shape))
+    return nn.DynamicMatMulOp(x, weight, result_types=[ranked(f32, (1, shape[1]))])
 
 
 def _existing_codes(
@@ -153,14 +139,11 @@ def _existing_codes(
     params = element.qparams
     if params.storage.spelling not in _BYTES or params.expressed != "f32":
         return None
-    along = params.is_per_tensor or params.axis == acc.rhs_axis(op)
-    # What runs convolutions of integers takes one zero point.
-    zeros = 1 if _KINDS[op.name] is not nn.DynamicMatMulOp else len(params.zero_point_list())
-    if not along or len(set(params.zero_point_list())) > zeros:
+    if not (params.is_per_tensor or params.axis == acc.rhs_axis(op)):
         return None
     codes = constant_array(constant, values.ctx.blobs)
     rows = np.moveaxis(offsets_of(codes, params), acc.rhs_axis(op), 0).astype(np.int64)
-    sums, scales = _sums(values, op, acc, params), params.scale_array().reshape(-1)
+    sums, scales = _sums(values, params), params.scale_array().reshape(-1)
     beyond = sums.excess(rows.reshape(len(rows), -1), scales, signed_shift(params))
     return None if (beyond > 1).any() else (codes, params)
 
@@ -171,26 +154,17 @@ def _codes(values: Values, op: Operation, acc: Accumulator) -> tuple[NDArray[Any
     array, storage = real_array(op.operands[acc.rhs], values.ctx.blobs), Storage.of(recipe.weights)
     assert array is not None
     moved = np.moveaxis(array, axis, 0)
-    sums = _sums(values, op, acc, _qparams(storage, axis, [1.0]))
+    sums = _sums(values, _qparams(storage, 1, [1.0]))
     choice = Choice(storage, search=recipe.weight_ranges == "mse", per_row=recipe.per_channel)
     found = choose_weights(moved.reshape(len(moved), -1), sums, choice)
     codes = np.moveaxis((found.codes + zero_of(storage)).reshape(moved.shape), 0, axis)
     return codes.astype(_BYTES[storage.spelling]), _qparams(storage, axis, found.scales)
 
 
-def _sums(values: Values, op: Operation, acc: Accumulator, params: QParams) -> Sums:
-    """What the target adds up products with such weights in."""
-    kind = values.ctx.target.sums(_like(op, acc, params), [None, params], [None])
-    return Sums(1.0, _INPUT, kind=kind or SUMS)
-
-
-def _layer_sums(values: Values, op: RecurrentOp) -> Sums:
-    """What the target adds up the products of a layer in: as those of a product."""
-    storage = Storage.of(values.recipe.weights)
-    params = QParams.per_tensor(storage, 1.0, zero_of(storage), "f32")
-    weight = ranked(UniformType(params), (shape_of(op.weight)[2], 1))
-    x = create_ssa_value(ranked(f32, (1, shape_of(op.weight)[2])))
-    asked = nn.DynamicMatMulOp(x, create_ssa_value(weight), result_types=[ranked(f32, (1, 1))])
+def _sums(values: Values, params: QParams) -> Sums:
+    """What the target adds up products of codes with such weights in."""
+    storage = params.storage
+    asked = _asked((1, 1), QParams.per_tensor(storage, 1.0, zero_of(storage), "f32"))
     kind = values.ctx.target.sums(asked, [None, params], [None])
     return Sums(1.0, _INPUT, kind=kind or SUMS)
 

@@ -12,14 +12,14 @@ known that the maps do not need.
 
 The *channel* of a part is the dimension in which the nearest contraction above it has its output
 channels, followed down again through ops that keep it; of a softmax the dimension it sums along;
-else dimension 1, and in a matrix the last.
+else dimension 1. A part with one channel has none.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class Part:
     channel: int | None = None
     scores: bool = False
     key: str = ""
-    cells: Array | None = None
+    cells: Array | None = field(default=None, compare=False)
     blocks: tuple[int, ...] = ()
 
     @property
@@ -132,16 +132,16 @@ class _Tracer:
         self.sources: list[SSAValue] = []
 
     def parts(self, name: str, value: SSAValue) -> list[Part]:
-        field = self._labelled(value)
-        labels = np.reshape(np.frombuffer(field.zero_points, np.int64), field.grid)
+        over = self._labelled(value)
+        labels = np.reshape(np.frombuffer(over.zero_points, np.int64), over.grid)
         found: list[Part] = []
         for number in dict.fromkeys(labels.ravel().tolist()):
             source = self.sources[number]
             key = _key(source)
             cells = labels == number
-            slices = _box(cells, field)
+            slices = _box(cells, over)
             if slices is None:
-                found.append(Part(name, key=key, cells=cells, blocks=field.blocks))
+                found.append(Part(name, key=key, cells=cells, blocks=over.blocks))
                 continue
             whole = all(one == slice(None) for one in slices)
             channel, scores = self._channel(value, source)
@@ -194,25 +194,28 @@ class _Tracer:
         """The dimension of `output` along which `source`, a part of it, has its channels, and
         whether these are scores."""
         shape = shape_of(output) if _is_real(output) else ()
-        usual = _usual(len(shape), _is_real(output))
-        found = self._above(source)
-        if found is None:
-            return usual
-        path, dim, are_scores = found
-        down = [*path, *self._way(output, source)]
-        start = source
-        if path:
-            first, operand = path[0]
-            assert isinstance(first, OpResult)
-            start = first.op.operands[operand]
-        if shape_of(start)[dim] == 1:
-            return None, False  # the part is its one channel
-        for value, operand in down:
+        dim, are_scores = self._own(source)
+        if dim is None:
+            return None, False
+        for value, operand in self._way(output, source):
             dim = self._carried(value, operand, dim)
             if dim is None:
-                return usual
+                return _usual(len(shape), _is_real(output))
         beside = [size for k, size in enumerate(shape) if k not in (0, dim)]
         return dim, are_scores or all(size == 1 for size in beside)
+
+    def _own(self, source: SSAValue) -> tuple[int | None, bool]:
+        """The dimension of the channels of `source`, and whether they are scores; None where it
+        has one channel only, or none."""
+        shape = shape_of(source) if _is_real(source) else ()
+        if (found := self._above(source)) is not None:
+            path, carried, last = found
+            for value, operand in path:
+                carried = None if carried is None else self._carried(value, operand, carried)
+            if carried is not None and shape[carried] != 1:
+                return carried, last
+        dim, _ = _usual(len(shape), _is_real(source))
+        return (None if dim is None or shape[dim] == 1 else dim), False
 
     def _above(self, source: SSAValue) -> tuple[list[tuple[SSAValue, int]], int, bool] | None:
         """The nearest op above that says what its channels are: the way down from it, as results
@@ -304,11 +307,11 @@ def _counted(shape: tuple[int, ...], dim: int, rank: int) -> ParameterField:
     return _field(shape, blocks, np.arange(shape[dim]))
 
 
-def _box(cells: Array, field: ParameterField) -> tuple[slice, ...] | None:
+def _box(cells: Array, over: ParameterField) -> tuple[slice, ...] | None:
     """The marked cells as slices; None where they are no box."""
     slices: list[slice] = []
     marked = cells
-    for dim, (size, block) in enumerate(zip(field.shape, field.blocks, strict=True)):
+    for dim, (size, block) in enumerate(zip(over.shape, over.blocks, strict=True)):
         other = tuple(k for k in range(cells.ndim) if k != dim)
         hit = np.flatnonzero(np.any(cells, other))
         low, high = int(hit[0]), int(hit[-1]) + 1

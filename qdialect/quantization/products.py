@@ -52,7 +52,7 @@ def replace_product(
 ) -> None:
     """Put the product that `make` makes, and its bias added, in place of `op`, whose weight has
     these codes. Keys and names stay with the values they are of."""
-    block, matrix = op.parent, isinstance(op, nn.FullyConnectedOp | nn.MatMulOp)
+    block = op.parent
     assert block is not None
     x, result = _beside_rows(op) or (op.operands[acc.lhs], op.results[0])
     if isinstance(op, nn.FullyConnectedOp):
@@ -63,8 +63,8 @@ def replace_product(
     weight.attributes.update({k: old.attributes[k] for k in (KEY,) if k in old.attributes})
     new: list[Operation] = [weight, *make(x, weight.result, result.type)]
     if acc.bias is not None and acc.bias < len(op.operands):
-        new[-1].attributes.update(_keyed(role_keys(op, "matmul" if matrix else "conv")))
-        new += _added(new[-1].results[0], op.operands[acc.bias], matrix)
+        new[-1].attributes.update(_keyed(role_keys(op, "matmul")))
+        new.append(nn.AddOp(new[-1].results[0], op.operands[acc.bias], result_types=[result.type]))
     new[-1].attributes.update({k: op.attributes[k] for k in (KEY, OUTPUTS) if k in op.attributes})
     for each in new:
         each.location = op.location
@@ -88,15 +88,6 @@ def _beside_rows(op: Operation) -> tuple[SSAValue, SSAValue] | None:
     expected = shape_of(op.input)[1:], (*lead, shape_of(op.result)[1])
     known = UNKNOWN not in (*expected[0], expected[1][-1])
     return (flatten.input, back.result) if known and shapes == expected else None
-
-
-def _added(value: SSAValue, bias: SSAValue, matrix: bool) -> list[Operation]:
-    """The sum of a product and a bias of its channels, which are last or behind the batch."""
-    below = 0 if matrix else len(shape_of(value)) - 2
-    if not below:
-        return [nn.AddOp(value, bias, result_types=[value.type])]
-    column = nn.UnsqueezeOp(bias, axes=range(1, below + 1))
-    return [column, nn.AddOp(value, column.result, result_types=[value.type])]
 
 
 def _keyed(keys: Sequence[str]) -> dict[str, Attribute]:

@@ -169,12 +169,13 @@ class Quality:
         shown = list(self.parts)
         if most is not None and len(shown) > most:
             worst = sorted(shown, key=lambda p: p.sqnr_db if p.is_real else math.inf)[:most]
-            shown = [part for part in shown if part in worst]
+            kept = {id(part) for part in worst}
+            shown = [part for part in shown if id(part) in kept]
         heading = ("output", "SQNR", "mean of samples", "worst channel", "same winner", "dead")
         rows = [_row(part) for part in shown]
         # A column that says nothing of any part is left out.
-        kept = [n for n in range(len(heading)) if n < 3 or any(row[n] for row in rows)]
-        return [tuple(row[n] for n in kept) for row in (heading, *rows)]
+        columns = [n for n in range(len(heading)) if n < 3 or any(row[n] for row in rows)]
+        return [tuple(row[n] for n in columns) for row in (heading, *rows)]
 
 
 def _row(one: PartQuality) -> tuple[str, ...]:

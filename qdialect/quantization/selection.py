@@ -9,6 +9,7 @@ values, and none of these holds:
 | `unknown-op` | nothing is declared of the op |
 | `unsuitable` | it works on something else than float tensors, or declares a fixed port |
 | `no-entry` | the profile has no range for an operand or result |
+| `open-range` | an operand or result is a sum over an extent that is not known: it has no range |
 | `amplifies` | one step of an operand may be more than `max_steps` steps of the result |
 | `float-operand` | an operand comes from a float op, and no contraction needs it in integers |
 | `float-result` | every user is a float op, which amplifies or saves no conversion |
@@ -42,8 +43,10 @@ from xdsl.traits import ConstantLike
 from qdialect.analysis.cost import elements
 from qdialect.behaviors import Behavior, PortKind, Size
 from qdialect.behaviors.flow import tied_operands
+from qdialect.behaviors.shapes import DYNAMIC as UNKNOWN
+from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.ops import MulOp
+from qdialect.ops import AddOp, MulOp, ReduceSumOp, SubOp
 from qdialect.ops.component_keys import all_keys
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.quant import DCastOp, QCastOp
@@ -254,13 +257,18 @@ def select(values: Values) -> Selection:
     named = keep_float_ops(values.function, values.ctx, values.recipe.keep_float)
     keep_float = {op for ops in named.values() for op in ops}
     states, plan = _states(values), values.recipe.plan
+    unbounded: set[SSAValue] = set()
     for number, op in enumerate(values.block.ops):
         if not concerns(op):
             continue
         behavior = values.ctx.behaviors.get(op)
+        if _grows(op, behavior, unbounded):
+            unbounded.update(op.results)
         refusal = (
             Refusal("kept", "asked for") if op in keep_float else _refusal(values, op, behavior)
         )
+        if refusal is None and not unbounded.isdisjoint((*op.operands, *op.results)):
+            refusal = Refusal("open-range", "a sum over an unknown extent has no range")
         if op not in keep_float:
             other = _other_state(values, op, behavior, states, selection)
             if other is not None:
@@ -366,6 +374,19 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
     if isfinite(values.recipe.max_steps) and not behavior.is_tied and not behavior.has_weights:
         return _amplification(values, op, behavior)
     return None
+
+
+def _grows(op: Operation, behavior: Behavior | None, unbounded: set[SSAValue]) -> bool:
+    """Whether the results of an op are as large as an extent that is not known makes them: of a
+    sum over it, and of what moves, adds or maps such a sum.  What the data shows is the range for
+    the extents in it.  A product or quotient may undo it: the mean of the words of a sentence."""
+    if isinstance(op, ReduceSumOp):
+        axes: Sequence[int] = op.values["axes"]
+        if any(shape_of(op.input)[axis] == UNKNOWN for axis in axes):
+            return True
+    if behavior is None or unbounded.isdisjoint(op.operands):
+        return False
+    return behavior.is_tied or behavior.pointwise is not None or isinstance(op, AddOp | SubOp)
 
 
 def _name(values: Values, value: SSAValue) -> str:

@@ -237,10 +237,6 @@ TARGET = _OnnxRuntime(
         "nn.table": (Kernel(("u8|i8|u16|i16", _ENTRIES), (_ENTRIES,)),),
         # Products that quantize their input as they run.
         "nn.dynamic_matmul": (Kernel((ANY, "i8|u8 per-axis")),),
-        **dict.fromkeys(
-            ("nn.dynamic_conv1d", "nn.dynamic_conv2d", "nn.dynamic_conv3d"),
-            (Kernel((ANY, "i8|u8 per-axis")),),
-        ),
         # Recurrent layers run on floats only, and their steps as nodes take longer.
         "nn.lstm": (),
         "nn.gru": (),

@@ -192,6 +192,29 @@ def test_places_are_no_channels_of_a_part_that_has_one(tmp_path: Path) -> None:
     assert (str(sure), sure.channel, sure.scores) == ("y[:, :, 4:5]", None, False)
 
 
+def test_a_product_with_one_channel_may_make_several(tmp_path: Path) -> None:
+    """As a detector makes four distances of weights by a product with 0, 1, 2 ..."""
+    (part,) = parts(
+        tmp_path,
+        [
+            node("Conv", "x w", "c"),
+            node("Reshape", "c sides", "s"),
+            node("Softmax", "s", "p", axis=1),
+            node("Conv", "p v", "d"),
+            node("Reshape", "d four", "r"),
+            node("Mul", "r stride", "y"),
+        ],
+        [1, 3, 4, 4],
+        ["y"],
+        w=kernel(20, 3, 1, 1),
+        sides=np.array([1, 5, 4, 16]),
+        v=kernel(1, 5, 1, 1),
+        four=np.array([1, 4, 16]),
+        stride=np.float32(8),
+    )
+    assert part.channel == 1
+
+
 def test_of_a_product_with_rows_channels_are_last(tmp_path: Path) -> None:
     (part,) = parts(
         tmp_path,

@@ -25,7 +25,8 @@ from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values
 from qdialect.reference import Interpreter
 from qdialect.targets.installed import get_target
-from qdialect.workflows.candidates import attributed, conversion_rates
+from qdialect.workflows.candidates import attributed, conversion_rates, nearly_fastest
+from qdialect.workflows.race import Lap
 
 FLOAT, CODES = Precision.FLOAT, Precision.CODES
 CHANNELS = 8
@@ -267,3 +268,20 @@ def test_the_float_model_is_written_where_nothing_is_faster(
     assert main(["quantize", str(path), "-d", str(data), "-o", str(out), "--race", "100ms"]) == 0
     kinds = {each.op_type for each in onnx.load(out).graph.node}
     assert "QuantizeLinear" not in kinds and "Conv" in kinds
+
+
+@pytest.mark.parametrize(
+    ("ratios", "chosen"),
+    [
+        ({"float": 1.0, "good": 0.39, "poor": 0.38}, "good"),  # 3 % for several dB
+        ({"float": 1.0, "good": 0.41, "poor": 0.38}, "poor"),
+        ({"float": 1.0, "float, optimized": 0.97, "good": 0.96, "poor": 0.95}, "good"),
+        ({"float": 1.0, "float, optimized": 0.90, "good": 0.93, "poor": 1.2}, "float, optimized"),
+        ({"float": 1.0, "good": 1.1, "poor": 1.02}, "float"),
+    ],
+)
+def test_of_what_is_nearly_as_fast_the_one_that_loses_least(
+    ratios: Mapping[str, float], chosen: str
+) -> None:
+    laps = {name: Lap(ratio, ratio, ratio, ratio, 100) for name, ratio in ratios.items()}
+    assert nearly_fastest(laps, list(ratios)) == chosen

@@ -201,3 +201,50 @@ def test_what_cannot_be_is_said_before_anything_runs(
         assert text in capsys.readouterr().err and not out.exists()
     with pytest.raises(InputError, match="no op has the key 'middle'"):
         qd.quantize(qd.load(path), data, recipe=Recipe(keep_float=frozenset({"middle"})))
+
+
+@pytest.mark.parametrize("words", ["words", 8])
+def test_a_sum_over_an_unknown_extent_has_no_range(tmp_path: Path, words: str | int) -> None:
+    """A mean over words as encoders write it: what is calibrated on short sentences would clip the
+    sums of long ones."""
+    random = np.random.default_rng(3)
+    weights = {
+        "w": random.normal(size=(DEPTH, 16)) / 6, "least": np.float32(1e-9),
+        "v": random.normal(size=(16, 8)) / 4,
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["states"], "states"),
+        helper.make_node("ReduceSum", ["states", "axes"], ["total"], "total", keepdims=0),
+        helper.make_node("Max", ["total", "least"], ["clipped"], "clipped"),
+        helper.make_node("Mul", ["clipped", "share"], ["mean"], "mean"),
+        helper.make_node("MatMul", ["mean", "v"], ["y"], "y"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "mean",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, words, DEPTH]),
+            helper.make_tensor_value_info("share", TensorProto.FLOAT, [1, 1]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8])],
+        [
+            *(numpy_helper.from_array(np.asarray(a, "f4"), name) for name, a in weights.items()),
+            numpy_helper.from_array(np.array([1]), "axes"),
+        ],
+    )
+    path, data = tmp_path / "net.onnx", tmp_path / "data.npz"
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path
+    )
+    x = random.normal(size=(16, 1, 8, DEPTH)).astype("f4")
+    np.savez(data, x=x, share=np.full((16, 1, 1), 1 / 8, "f4"))
+    quantized = qd.quantize(qd.load(path), data, recipe=Recipe())
+    found = {entry.key for entry in quantized.coverage.left if entry.code == "open-range"}
+    assert found == ({"clipped", "mean"} if words == "words" else set())
+    left = {entry.key for entry in quantized.coverage.left}
+    assert ("total" in left) == (words == "words")  # a step of so many words has no bound
+    if words == "words":
+        many = {"x": np.concatenate([x[0]] * 16, 1), "share": np.full((1, 1), 1 / 128, "f4")}
+        (wanted,) = qd.run(qd.load(path), many).values()
+        (got,) = qd.run(quantized.model, many).values()
+        assert np.abs(got - wanted).max() < 0.1 * np.abs(wanted).max()

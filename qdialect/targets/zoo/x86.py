@@ -33,10 +33,9 @@ TARGET = replace(
             ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.fully_connected", "nn.matmul"),
             _CONTRACTION,
         ),
-        **{
-            name: (Kernel((ANY, "i8 per-axis"), sums=PAIRS), Kernel((ANY, "u8 per-axis")))
-            for name in ONNXRUNTIME.kernels
-            if name.startswith("nn.dynamic")
-        },
+        "nn.dynamic_matmul": (
+            Kernel((ANY, "i8 per-axis"), sums=PAIRS),
+            Kernel((ANY, "u8 per-axis")),
+        ),
     },
 )
