@@ -122,7 +122,8 @@ def measured(path: Path, target: Target, by_node: ByNode) -> Iterator[Op]:
     files = [write_model(each.model.module, each.model.ctx).whole() for each in built.values()]
     nodes = node_times(files, inputs, SECONDS)
     for state, each in zip(built, nodes, strict=True):
-        times = attributed(selection, [_corrected(node, by_node) for node in each])
+        corrected = [_corrected(node, by_node) for node in each]
+        times = attributed(selection.values.function, selection.values.ctx, corrected)
         prices = _prices(list(selection.values.block.ops), times.keys(), STATES[state], target)
         for number, op in enumerate(selection.values.block.ops):
             if number in prices:
