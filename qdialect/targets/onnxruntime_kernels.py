@@ -13,7 +13,7 @@ no execution of its own, one in front of which a product stands neither:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import NamedTuple, cast
@@ -118,6 +118,9 @@ def ways(op: Operation, state: str) -> tuple[tuple[Work, ...], ...]:
     found = works(op, state)
     if found is None:
         return ()
+    if state == FLOAT and op.name == "nn.prelu":
+        size = elementwise(_size(op))
+        return found, tuple(Work(name, FLOAT, size) for name in ("nn.mul", "nn.maximum"))
     if found and state not in (FLOAT, DYNAMIC) and op.name in ON_CODES:
         return found, *_others_on_codes(cast("NNOp", op))
     return (found,)
@@ -354,11 +357,11 @@ def _plain(op: NNOp, state: str) -> Work:
 
 def _on_floats(op: NNOp) -> tuple[Work, ...]:
     uses = [use.operation for result in op.results for use in result.uses]
-    if any(_gate(user) is op for user in uses):
+    if _is_in_gate(op, uses):
         return ()
     gate, size = _gate(op), elementwise(_size(op))
     name = op.name if gate is None else _GATES[gate.name]
-    source = (op if gate is None else gate).operands[0]
+    source = op.operands[0] if gate is None else _unscaled(gate.operands[0])
     if _has_uses(source, 1 if gate is None else 2):
         if _is_convolution(source.owner) and name in IN_CONVOLUTION:
             return () if name == "nn.relu" else (Work(name + FUSED, FLOAT, size),)
@@ -386,9 +389,31 @@ def _gate(op: object) -> NNOp | None:
     first, second = op.operands
     for value, function in ((first, second), (second, first)):
         owner = function.owner
-        if isinstance(owner, NNOp) and owner.name in _GATES and owner.operands[0] is value:
+        if not isinstance(owner, NNOp) or owner.name not in _GATES:
+            continue
+        if _unscaled(owner.operands[0]) is value:
             return owner if _has_uses(function, 1) else None
     return None
+
+
+def _unscaled(value: SSAValue) -> SSAValue:
+    """What is multiplied by a constant number for the value alone (x * sigmoid(1.702 x)), or the
+    value."""
+    made = value.owner
+    if not isinstance(made, NNOp) or made.name != "nn.mul" or not _has_uses(value, 1):
+        return value
+    source, factor = made.operands
+    return source if is_constant(factor) and elements(factor) == 1 else value
+
+
+def _is_in_gate(op: NNOp, uses: Sequence[Operation]) -> bool:
+    """Whether an op is the sigmoid of x * sigmoid(x), or what scales its operand."""
+    if any(_gate(user) is op for user in uses):
+        return True
+    gate = uses[0] if len(uses) == 1 else None
+    if not isinstance(gate, NNOp) or _unscaled(gate.operands[0]) is gate.operands[0]:
+        return False
+    return any(_gate(use.operation) is gate for use in gate.results[0].uses)
 
 
 def _scales(op: NNOp, state: str) -> Work:

@@ -43,8 +43,8 @@ SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
 CORRECTION_SAMPLES = 16
 REPORT_SAMPLES = 2
-LEAST = "sqnr>=10"
-"""What a result keeps where nobody says how accurate it has to be: noise is at most a tenth of
+LEAST = "sqnr>=6"
+"""What a result keeps where nobody says how accurate it has to be: noise is at most a quarter of
 each part of the outputs."""
 
 

@@ -1,11 +1,12 @@
 """How near the prices of ops are to what the runtime takes, on networks they were not fitted to.
 
-Every float network is built with all ops on floats and with all that can be on codes, and ONNX
-Runtime's profiler times the nodes of both. `Target.state_price` says what each op should take. Of
-each network: the sum over the ops against that of the nodes, the middle and the 90 % quantile of
-the factor between an op's price and its time, and of the ops that run in both states how often the
-price says rightly which is faster, by what they take (and what choosing by the price costs over
-choosing by the times). A node's time is without what the profiler adds.
+Every float network is built with all ops on floats, with all that can be on codes, and with all
+products dynamic that can be, and ONNX Runtime's profiler times the nodes of each.
+`Target.state_price` says what each op should take. Of each network: the sum over the ops against
+that of the nodes; the factor between an op's price and its time that half of the time is within,
+and that 90 % of it is; and of the ops that run on floats and on codes how often the price says
+rightly which is faster, by what they take (and what choosing by the price costs over choosing by
+the times). A node's time is without what the profiler adds.
 
     python -m tools.bench prices small.onnx large.onnx --prices here.json --json figures.json
 """
@@ -32,18 +33,18 @@ from qdialect.formats.onnx.write.kernel_benchmark import ByNode, KernelBenchmark
 from qdialect.formats.onnx.write.node_times import NodeTime, node_times
 from qdialect.quantization.precision import Time
 from qdialect.quantization.preparation import prepare
-from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.recipe import Precision, Recipe
 from qdialect.quantization.selection import concerns
 from qdialect.quantization.values import float_value
 from qdialect.targets.base import Target
 from qdialect.targets.price_table import read_prices
-from qdialect.workflows.candidates import CODES, Builder, attributed
+from qdialect.workflows.candidates import CODES, DYNAMIC, Builder, attributed
 from qdialect.workflows.model import Model
 from tests.support.tables import step, table
 
 NUMERICS = "exact"
 SECONDS = 6.0
-STATES = {"float": "float", "codes": "u8 i8"}
+STATES = {"float": "float", "codes": "u8 i8", "dynamic": "dynamic"}
 """What is built, and the state it is priced in."""
 
 
@@ -113,12 +114,16 @@ def measured(path: Path, target: Target, by_node: ByNode) -> Iterator[Op]:
     prepared.ctx.target = target
     prepare(prepared.module, prepared.ctx, frozenset())
     builder = Builder(prepared, profile, Recipe.of_target(target), target, NUMERICS)
-    built = {"float": builder.floats(), "codes": builder.quantized(CODES, all_ops=True)}
     selection = builder.selection()
+    built = {"float": builder.floats(), "codes": builder.quantized(CODES, {})}
+    states = builder.all_dynamic(selection)
+    if Precision.DYNAMIC in states.values():
+        built["dynamic"] = builder.quantized(DYNAMIC, states)
     files = [write_model(each.model.module, each.model.ctx).whole() for each in built.values()]
     nodes = node_times(files, inputs, SECONDS)
     for state, each in zip(built, nodes, strict=True):
-        times = attributed(selection, [_corrected(node, by_node) for node in each])
+        corrected = [_corrected(node, by_node) for node in each]
+        times = attributed(selection.values.function, selection.values.ctx, corrected)
         prices = _prices(list(selection.values.block.ops), times.keys(), STATES[state], target)
         for number, op in enumerate(selection.values.block.ops):
             if number in prices:
@@ -153,7 +158,7 @@ def _corrected(node: NodeTime, by_node: ByNode) -> NodeTime:
 
 def _time(op: Operation, time: Time, state: str, target: Target) -> float:
     """What an op took; on floats between casts, with the casts, by their prices."""
-    if state == "float":
+    if state != "codes":
         return time.nanoseconds
     cast = target.state_cast_price
     found = time.nanoseconds
@@ -170,7 +175,6 @@ def rows(name: str, ops: Sequence[Op]) -> Iterator[Row]:
     """The figures of a network by state."""
     for state in STATES:
         found = [op for op in ops if op.state == state]
-        factors = sorted(op.factor for op in found)
         if found:
             yield Row(
                 name,
@@ -178,9 +182,20 @@ def rows(name: str, ops: Sequence[Op]) -> Iterator[Row]:
                 sum(op.price for op in found) / 1e3,
                 sum(op.time for op in found) / 1e3,
                 len(found),
-                factors[len(factors) // 2],
-                factors[int(0.9 * (len(factors) - 1))],
+                _within(found, 0.5),
+                _within(found, 0.9),
             )
+
+
+def _within(ops: Sequence[Op], share: float) -> float:
+    """The factor that ops with that share of the time are within."""
+    whole = sum(op.time for op in ops)
+    before = 0.0
+    for op in sorted(ops, key=lambda op: op.factor):
+        before += op.time
+        if before >= share * whole:
+            return op.factor
+    return 1.0
 
 
 def choice(name: str, ops: Sequence[Op]) -> Choice:
