@@ -128,7 +128,7 @@ def _report_folder(args: Arguments, outcomes: Sequence[Outcome], seconds: float)
 
 def _run_file(args: Arguments, source: Path, output: str) -> int:
     path = writable(output, (".onnx", ".mlir", ".qmod"))
-    target = _target(args)
+    target = priced_target(args)
     page = report_output(args.text("report"))
     form, float_file, inputs = args.text("form"), args.text("float"), args.text("input")
     reproducers: list[Reproducer] = []
@@ -179,7 +179,8 @@ def _run_file(args: Arguments, source: Path, output: str) -> int:
     return WRONG_INPUT if work.dropped and args.switch("strict") else OK
 
 
-def _target(args: Arguments) -> Target:
+def priced_target(args: Arguments) -> Target:
+    """The target that is asked for, with the prices that are."""
     target = get_target(args.text("target") or "onnxruntime")
     if (prices := args.text("prices")) is not None:
         without = prices == NO_DOT_PRODUCTS

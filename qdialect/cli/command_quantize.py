@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from qdialect import api
-from qdialect.cli.command_optimize import race_seconds
+from qdialect.cli.command_optimize import priced_target, race_seconds
 from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.measured_table import measured_text
@@ -23,7 +23,6 @@ from qdialect.profile.scheme import Symmetry
 from qdialect.quantization.quality import db_text
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
-from qdialect.targets.installed import get_target
 from qdialect.weights import save_text
 from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.budgeted import Answer, Request, front_points, write_front
@@ -52,7 +51,7 @@ def run(args: Arguments) -> int:
     request = _request(args)
     folder = _front_folder(args.text("front"))
     keys, sensitive = _float_ops(args)
-    target = get_target(args.text("target") or "onnxruntime")
+    target = priced_target(args)
     recipe = _recipe(args, keys, target)
     level = args.text("numerics")
     if path.suffix == ".onnx" and level != "exact":
@@ -78,6 +77,7 @@ def run(args: Arguments) -> int:
         search=(args.text("calibration") or "auto") == "auto",
         seconds=_seconds(args, request) if _races(path, target) else 0.0,
         form=form,
+        by_prices=args.has("prices"),
         state=None if (state := args.text("state")) is None else Path(state),
         workers=args.text("workers"),
         request=request,

@@ -337,6 +337,12 @@ _COMMANDS = (
                 choices=("qdq", "qoperator"),
             ),
             value(
+                "prices",
+                "FILE.json",
+                "let prices say which ops are quantized: from qopt prices; no-dot-products: as "
+                "without VNNI",
+            ),
+            value(
                 "time race",
                 "TIME",
                 "time the float model and what could be written in ONNX Runtime for about so long, "

@@ -11,6 +11,9 @@ from xdsl.ir import Operation
 from qdialect.dialects.onnx import NodeOp
 from qdialect.rewrite.remarks import key_text
 
+PARTLY = frozenset({"dynamic", "weights-only", "table"})
+"""Codes of ops that take and give floats, with weights or a table in codes."""
+
 
 @dataclass(frozen=True)
 class Left:
@@ -42,7 +45,9 @@ class Coverage:
 
     def summary(self) -> str:
         """Lines for people."""
-        lines = [f"{self.quantized.total()} of {self.total} float ops quantized"]
+        partly = sum(left.code in PARTLY for left in self.left)
+        more = f", {partly} in part" if partly else ""
+        lines = [f"{self.quantized.total()} of {self.total} float ops quantized{more}"]
         for code, count in Counter(left.code for left in self.left).most_common():
             shown = [str(left).replace(f" [{code}]", "") for left in self.left if left.code == code]
             lines.append(f"  {count} float [{code}]: {shown[0]}" + (", ..." if count > 1 else ""))

@@ -28,11 +28,18 @@ from qdialect.quantization.sensitivity import kernel_name, value_name
 from qdialect.report.tables import FrontPoint
 from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, Outcome
-from qdialect.workflows.candidates import FLOAT, Builder, Candidate, Loop, Raced
+from qdialect.workflows.candidates import (
+    FLOAT,
+    Builder,
+    Candidate,
+    Loop,
+    Raced,
+    nearly_fastest,
+)
 from qdialect.workflows.front import Point, corners, nearest_that_meets, non_dominated
 from qdialect.workflows.metric import Metric, metric_on
 from qdialect.workflows.model import save
-from qdialect.workflows.race import Race, race, winner
+from qdialect.workflows.race import Race, race
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -216,7 +223,7 @@ class BudgetedLoop(Loop):
             return self._nearest(preferred)
         if budgets and all(budget.what == "latency" for budget in budgets):
             return min(meeting, key=self._inaccuracy)
-        return winner({name: raced.laps[name] for name in meeting}, meeting)
+        return nearly_fastest({name: raced.laps[name] for name in meeting}, meeting)
 
     def _inaccuracy(self, name: str) -> tuple[float, float]:
         outcome = self.outcomes[name]

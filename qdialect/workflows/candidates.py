@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation
 
 from qdialect.dialects.onnx import OUTPUTS, string_list
-from qdialect.errors import QError
+from qdialect.errors import QError, UsageError
 from qdialect.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.quantization.apply_profile import apply_profile
@@ -53,12 +53,16 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, NDArray[Any]]
 
 FLOAT, FLOAT_OPTIMIZED = "float", "float, optimized"
+PRICES = "by prices"
 RULES, CODES, DYNAMIC = "by rules", "all on codes", "all dynamic"
 MIXED = ("by times", "by times, again", "by times, a third time")
 """Names of candidates: quantized as without times; all that can be, in two ways; as the times
 say, the second with what was measured of the first."""
 _NEARLY = 0.05
 """So much more time is not felt; what it saves in loss may be: several dB in a sentence encoder."""
+Able = Mapping[Precision, Collection[int]]
+"""The numbers of ops that can be in a state."""
+_CASTS, _COUNTS = ("qcast", "dcast"), (1, 100_000)
 _HOPELESS = 1.3
 """A model in one state whose nodes take so many times as long as those of the fastest does not
 race."""
@@ -133,6 +137,23 @@ class Builder:
                 states[number] = Precision.DYNAMIC
         return states
 
+    def able(self, selection: Selection, dynamic: Mapping[int, Precision]) -> Able:
+        """The numbers of the ops that can be in each state that is no float."""
+        places = {op: place for place, op in enumerate(selection.values.block.ops)}
+        found = {Precision.CODES: {places[op] for op in selection.ops}}
+        if Precision.DYNAMIC in dynamic.values():
+            states = dynamic.items()
+            found[Precision.DYNAMIC] = {n for n, state in states if state is Precision.DYNAMIC}
+        return found
+
+    def by_prices(self) -> Candidate:
+        """Quantized as the prices of the target say; UsageError (`no-prices`)."""
+        selection = self.selection()
+        function, ctx = selection.values.function, selection.values.ctx
+        able = self.able(selection, self.all_dynamic(selection))
+        times = priced_times(function, ctx, able, self.recipe)
+        return self.quantized(PRICES, plan(function, ctx, times).states)
+
     def _copy(self) -> Model:
         model = Model(self.prepared.module.clone(), self.prepared.ctx.clone())
         model.ctx.target = self.target
@@ -189,6 +210,8 @@ def nearly_fastest(laps: Mapping[str, Lap], preferred: Sequence[str]) -> str:
     which lose less.  A float model is written only where nothing is faster."""
     fastest = winner(laps, preferred)
     limit = laps[fastest].ratio * (1 + _NEARLY)
+    if FLOAT in laps:
+        limit = max(min(limit, laps[FLOAT].ratio), laps[fastest].ratio)
     near = (name for name in preferred if laps[name].ratio <= limit)
     return next(name for name in near if name == fastest or name not in (FLOAT, FLOAT_OPTIMIZED))
 
@@ -309,13 +332,7 @@ class Loop:
         of plans."""
         models = {Precision.FLOAT: self._floats, **self.extremes}
         ops = dict(zip(models, self._measured(list(models.values())), strict=True))
-        places = {op: place for place, op in enumerate(self.selection.values.block.ops)}
-        able: dict[Precision, Collection[int]] = {
-            Precision.CODES: {places[op] for op in self.selection.ops}
-        }
-        if Precision.DYNAMIC in self.extremes:
-            states = self._dynamic.items()
-            able[Precision.DYNAMIC] = {n for n, state in states if state is Precision.DYNAMIC}
+        able = self.builder.able(self.selection, self._dynamic)
         return Times(ops, able, conversion_rates())
 
     def plan(self, weight: float = 0.0, losses: Losses | None = None) -> Plan:
@@ -353,6 +370,41 @@ class Loop:
             yield dict(zip(names, engine.run(inputs).values(), strict=True))
 
 
+def priced_times(function: FuncOp, ctx: QContext, able: Able, recipe: Recipe) -> Times:
+    """What the target says that ops take, where nothing is measured; UsageError (`no-prices`)
+    where it says nothing."""
+    names = {
+        Precision.FLOAT: "float",
+        Precision.CODES: f"{recipe.activations} {recipe.weights}",
+        Precision.DYNAMIC: "dynamic",
+    }
+    target = ctx.target
+    ops: dict[Precision, dict[int, Time]] = {state: {} for state in names}
+    for place, op in enumerate(function.body.block.ops):
+        if not concerns(op):
+            continue
+        for state, name in names.items():
+            price = target.state_price(op, name)
+            if price is not None:
+                on_floats = state is not Precision.CODES
+                ops[state][place] = Time(price, on_floats, on_floats)
+    prices = [target.state_cast_price(f"quant.{kind}", n) for kind in _CASTS for n in _COUNTS]
+    found = [price for price in prices if price is not None]
+    if not ops[Precision.FLOAT] or len(found) < len(prices):
+        raise UsageError(f"'{target.name}' has no prices of ops on floats", code="no-prices")
+    quantize, dequantize = (_rate(_COUNTS, found[n : n + 2]) for n in (0, 2))
+    # Changes of layout are in the prices of ops.
+    rates = Rates(quantize, dequantize, Rate(0.0, 0.0))
+    known = {state: {n for n in each if n in ops[state]} for state, each in able.items()}
+    return Times(ops, known, rates)
+
+
+def _rate(counts: Sequence[int], times: Sequence[float]) -> Rate:
+    (few, many), (short, long) = counts, times
+    element = max(long - short, 0.0) / (many - few)
+    return Rate(max(short - element * few, 0.0), element)
+
+
 def conversion_rates(seconds: float = 0.1) -> Rates:
     """What casts and transposes cost in ONNX Runtime on this machine."""
     from qdialect.formats.onnx.write.node_times import conversion_times
@@ -360,9 +412,8 @@ def conversion_rates(seconds: float = 0.1) -> Rates:
     found = conversion_times(seconds)
 
     def rate(kind: str) -> Rate:
-        (few, short), (many, long) = sorted(found[kind])
-        element = max(long - short, 0.0) / (many - few)
-        return Rate(max(short - element * few, 0.0), element)
+        counts, times = zip(*sorted(found[kind]), strict=True)
+        return _rate(counts, times)
 
     return Rates(rate("QuantizeLinear"), rate("DequantizeLinear"), rate("Transpose"))
 

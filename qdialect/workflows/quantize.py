@@ -100,6 +100,7 @@ class Quantization:
     rounding.  For so many `seconds` ONNX Runtime times what could be written (`candidates`).
     `request` is what is asked for besides (`budgeted`). What single ops lose is kept in the folder
     `state`, and measured by `workers` (`sensitivity`), or with `estimate` guessed (`noise`).
+    With `by_prices` the prices of the target say which ops are quantized, first of all.
     """
 
     model: Model
@@ -120,6 +121,7 @@ class Quantization:
     workers: str | None = None
     request: Request | None = None
     estimate: bool = False
+    by_prices: bool = False
     watch: Watch = _unwatched
 
     def run(self, keep_sensitive: int = 0) -> Quantized:
@@ -162,7 +164,8 @@ class Quantization:
             loaded.removed(profile),
             refused,
         )
-        chosen, raced, answer = builder.quantized(RULES, recipe.plan), None, None
+        raced = answer = None
+        chosen = builder.by_prices() if self.by_prices else builder.quantized(RULES, recipe.plan)
         races = self.seconds and recipe.plan is None and not self.require_all
         if races and self.data is not None:
             raced, answer = self._raced(builder, chosen)
