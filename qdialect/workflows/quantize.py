@@ -24,6 +24,7 @@ from qdialect.targets.base import Target
 from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 from qdialect.workflows.candidates import RULES, Builder, Candidate, Raced
+from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.model import Form, Model
 from qdialect.workflows.prepared import prepared_model
 from qdialect.workflows.quality import HELD_OUT, Samples, held_out
@@ -167,7 +168,7 @@ class Quantization:
         raced = answer = None
         chosen = builder.by_prices() if self.by_prices else builder.quantized(RULES, recipe.plan)
         races = self.seconds and recipe.plan is None and not self.require_all
-        if races and self.data is not None:
+        if races and (self.data is not None or self.request is None):
             raced, answer = self._raced(builder, chosen)
             chosen = raced.chosen
         elif self.request is not None:
@@ -180,12 +181,16 @@ class Quantization:
         )
 
     def _raced(self, builder: Builder, first: Candidate) -> tuple[Raced, Answer | None]:
-        """What was asked for; else the fastest candidate that keeps `LEAST`."""
+        """What was asked for; else the fastest candidate that keeps `LEAST`, on data.  Without
+        data the fastest for random inputs, of which the loss says little."""
         from qdialect.workflows.budgeted import BudgetedLoop, Request
 
-        request, samples = self.request, self._samples(self._trial_samples)
-        if request is None:
+        request = self.request
+        if self.data is None:
+            request, samples = Request(), list(drawn_inputs(self.model.function(), 1))
+        elif request is None:
             request = Request((parse_budget(LEAST),), best_effort=True)
+            samples = self._samples(self._trial_samples)
         else:
             judged = self.judged_samples()
             assert judged is not None
