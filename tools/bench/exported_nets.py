@@ -263,7 +263,7 @@ def _check(model: nn.Module, path: Path, inputs: tuple[torch.Tensor, ...]) -> No
         expected = model(*inputs)
     expected = expected if isinstance(expected, tuple) else (expected,)
     for a, b in zip(expected, session.run(None, feeds), strict=True):
-        if not np.allclose(a.numpy(), b, rtol=1e-3, atol=1e-3):
+        if not np.allclose(a.numpy(), np.asarray(b), rtol=1e-3, atol=1e-3):
             raise SystemExit(f"{path}: not what PyTorch computes")
 
 
