@@ -326,6 +326,18 @@ def _entries() -> tuple[PassEntry, ...]:
                 ("per_channel", "bool", "true", "a scale for each channel of weights"),
                 ("block", "int", "0", "matrices in blocks of so many numbers, products float"),
                 (
+                    "dynamic",
+                    "tuple[str, ...]",
+                    "()",
+                    "products that quantize their input as they run, as keep-float, or all",
+                ),
+                (
+                    "weights_only",
+                    "tuple[str, ...]",
+                    "()",
+                    "products of which only weights are codes, as keep-float, or all",
+                ),
+                (
                     "calibration",
                     "str",
                     "minmax",
