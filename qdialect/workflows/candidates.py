@@ -58,7 +58,7 @@ RULES, CODES, DYNAMIC = "by rules", "all on codes", "all dynamic"
 MIXED = ("by times", "by times, again", "by times, a third time")
 """Names of candidates: quantized as without times; all that can be, in two ways; as the times
 say, the second with what was measured of the first."""
-_NEARLY = 0.05
+_NEARLY = 0.03
 """So much more time is not felt; what it saves in loss may be: several dB in a sentence encoder."""
 Able = Mapping[Precision, Collection[int]]
 """The numbers of ops that can be in a state."""
