@@ -285,7 +285,7 @@ def test_groups_open_and_close(tmp_path: Path, scheme: str) -> None:
         page.keyboard.press("Enter")
         page.keyboard.press("Enter")
         assert "before: nn.conv2d" in page.inner_text("#detail")
-        assert before.locator(".node.hit").count() > 0
+        before.locator(".node.hit").first.wait_for(state="attached")
         assert violations(page) == []
         assert problems == []
 
