@@ -28,7 +28,7 @@ from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.budgeted import Answer, Request, front_points, write_front
 from qdialect.workflows.calibrate import Interrupted
 from qdialect.workflows.candidates import FLOAT, Raced
-from qdialect.workflows.model import save
+from qdialect.workflows.model import save_or_copy
 from qdialect.workflows.quality import Measured, measure
 from qdialect.workflows.quantize import Quantization, Quantized
 from qdialect.workflows.race import SECONDS
@@ -94,13 +94,7 @@ def run(args: Arguments) -> int:
         measured.refuse_dead()
     inline = args.switch("inline-weights")
     written = measured.written if path.suffix == ".onnx" else None
-    source_file = result.model.source
-    if source_file is not None and source_file.suffix == path.suffix == ".onnx":
-        from qdialect.formats.onnx.write import copy_model
-
-        copy_model(source_file, path)  # the float model won
-    else:
-        save(result.model, path, form=form, inline_weights=inline, written=written)
+    save_or_copy(result.model, path, form=form, inline_weights=inline, written=written)
     measured.weigh(model.source, path)
     if folder is not None and result.answer is not None:
         write_front(folder, result.answer, form, inline=inline)

@@ -94,12 +94,12 @@ class PartQuality:
             "output": self.part.output,
             "place": self.part.place,
             "key": self.part.key,
-            "sqnr_db": _finite(self.sqnr_db),
-            "mean_db": _finite(self.mean_db),
+            "sqnr_db": finite_db(self.sqnr_db),
+            "mean_db": finite_db(self.mean_db),
             "exact": self.sqnr_db == math.inf,
             "channel_dimension": self.part.channel,
             "worst_channel": self.worst_channel,
-            "worst_channel_db": _finite(self.worst_channel_db),
+            "worst_channel_db": finite_db(self.worst_channel_db),
             "agreement": self.agreement,
             "dead_channels": list(self.dead),
             "dead": self.is_dead,
@@ -107,7 +107,8 @@ class PartQuality:
         }
 
 
-def _finite(db: float) -> float | None:
+def finite_db(db: float) -> float | None:
+    """A number of dB as JSON has it: None where it is infinite."""
     return db if math.isfinite(db) else None
 
 
@@ -159,8 +160,8 @@ class Quality:
         """As plain data."""
         return {
             "samples": self.samples,
-            "worst_db": _finite(self.worst_db),
-            "worst_channel_db": _finite(self.worst_channel_db),
+            "worst_db": finite_db(self.worst_db),
+            "worst_channel_db": finite_db(self.worst_channel_db),
             "parts": [part.as_json() for part in self.parts],
         }
 

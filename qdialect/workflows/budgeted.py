@@ -38,7 +38,7 @@ from qdialect.workflows.candidates import (
 )
 from qdialect.workflows.front import Point, corners, nearest_that_meets, non_dominated
 from qdialect.workflows.metric import Metric, metric_on
-from qdialect.workflows.model import save
+from qdialect.workflows.model import save_or_copy
 from qdialect.workflows.race import Race, race
 
 if TYPE_CHECKING:
@@ -126,17 +126,11 @@ def write_front(folder: Path, answer: Answer, form: Form, *, inline: bool = Fals
             where=Where(str(folder)),
             code="unwritable-file",
         ) from None
-    from qdialect.formats.onnx.write import copy_model
-
     paths: list[Path] = []
     for number, name in enumerate(answer.front, 1):
         words = re.findall(r"\w+", name)
         paths.append(folder / f"{number}-{'-'.join(words)}.onnx")
-        model = answer.candidates[name].model
-        if model.source is not None and model.source.suffix == ".onnx":
-            copy_model(model.source, paths[-1])
-        else:
-            save(model, paths[-1], form=form, inline_weights=inline)
+        save_or_copy(answer.candidates[name].model, paths[-1], form=form, inline_weights=inline)
     found = answer.as_json()["candidates"]
     files = {
         path.name: {"name": n, **found[n]} for n, path in zip(answer.front, paths, strict=True)

@@ -10,10 +10,10 @@ the float model.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
@@ -28,7 +28,7 @@ from qdialect.quantization.dynamic import dynamic_refusal
 from qdialect.quantization.grids import assign
 from qdialect.quantization.output_parts import parts_of
 from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
-from qdialect.quantization.quality import Judge, Quality
+from qdialect.quantization.quality import Judge, Quality, finite_db
 from qdialect.quantization.recipe import Precision, Recipe
 from qdialect.quantization.selection import ALL, Selection, concerns, select
 from qdialect.quantization.values import Values, float_value
@@ -194,15 +194,11 @@ class Raced:
             "chosen": self.chosen.name,
             "plan": {"cost": self.plan.parts.cost, "bound": self.plan.parts.bound},
             "raced": {
-                name: {**lap.as_json(), "worst_db": _finite(self.tried[name].quality.worst_db)}
+                name: {**lap.as_json(), "worst_db": finite_db(self.tried[name].quality.worst_db)}
                 for name, lap in self.race.laps.items()
             },
             "notes": self.notes,
         }
-
-
-def _finite(db: float) -> float | None:
-    return db if isfinite(db) else None
 
 
 def nearly_fastest(laps: Mapping[str, Lap], preferred: Sequence[str]) -> str:
@@ -216,7 +212,7 @@ def nearly_fastest(laps: Mapping[str, Lap], preferred: Sequence[str]) -> str:
     return next(name for name in near if name == fastest or name not in (FLOAT, FLOAT_OPTIMIZED))
 
 
-class Loop:
+class Loop(ABC):
     """Finds the fastest candidate in ONNX Runtime, by about so many seconds of timing.
 
     `samples` are inputs that the candidates are judged on; the first is what is timed. `original`
@@ -267,13 +263,14 @@ class Loop:
         chosen = self.tried[self.choose(raced, order)].candidate
         return Raced(chosen, raced, self.tried, planned, self.notes)
 
+    @abstractmethod
     def search(self, name: str, planned: Plan) -> None:
         """Attempt more, where more is asked for than the fastest plan, the candidate of that name
         (`budgeted`)."""
 
+    @abstractmethod
     def choose(self, raced: Race, preferred: Sequence[str]) -> str:
         """The name of the candidate to write."""
-        return nearly_fastest(raced.laps, preferred)
 
     def _planned(self) -> tuple[str, Plan]:
         """Try the plan by what was measured, and that by what is measured of it, and so on; the

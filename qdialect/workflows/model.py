@@ -152,6 +152,23 @@ def save(
         raise UsageError(f"cannot tell the kind of '{target}': use .onnx, .mlir or .qmod")
 
 
+def save_or_copy(
+    model: Model,
+    path: Path,
+    *,
+    form: Form,
+    inline_weights: bool,
+    written: Written | None = None,
+) -> None:
+    """Save a model; one that is an ONNX file as it was loaded is copied to an ONNX file."""
+    if model.source is not None and model.source.suffix == path.suffix == ".onnx":
+        from qdialect.formats.onnx.write import copy_model
+
+        copy_model(model.source, path)
+    else:
+        save(model, path, form=form, inline_weights=inline_weights, written=written)
+
+
 def run_passes(
     model: Model,
     pipeline: str,
