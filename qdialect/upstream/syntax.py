@@ -19,8 +19,8 @@ from qdialect.upstream.states import (
     RESULT_SEGMENTS,
     Reading,
     Writing,
-    parts_of,
     inherent_as_attribute,
+    parts_of,
 )
 from qdialect.upstream.table import find_row
 from qdialect.upstream.types import RULES
