@@ -9,6 +9,7 @@
 | other floats of 8 bits or less | uint8, their bits |
 | strings of ONNX | object |
 | iN, uiN, index | the smallest int / uint dtype of N bits or more |
+| `!tosa.shape` | int64 |
 | `!quant.uniform` | its stored integers, signed or unsigned as its storage, likewise |
 | `!quant.uniform` of floats or a table | codes, see `codes` |
 """
@@ -34,6 +35,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from qdialect.dialects.onnx import STRING
+from qdialect.dialects.tosa.shape import ShapeType
 from qdialect.errors import InputError, UnsupportedError, Where
 from qdialect.ops import ConstantOp, constant_array
 from qdialect.ops.locations import op_where
@@ -97,7 +99,7 @@ def runtime_dtype(type: Attribute, floats: Floats = "ieee") -> np.dtype[Any]:
     element = element_type(type)
     if isinstance(element, UniformType):
         return storage_dtype(element.qparams.storage)
-    if isinstance(element, IndexType):
+    if isinstance(element, IndexType | ShapeType):
         return np.dtype(np.int64)
     if isinstance(element, IntegerType):
         integer = cast(IntegerType, element)
@@ -192,6 +194,8 @@ def check_input(array: Array, type: Attribute, name: str, evaluation: Evaluation
 
 def declared_shape(type: Attribute) -> Shape:
     """The shape of a tensor type, `DYNAMIC` where unknown; () for a scalar type."""
+    if isinstance(type, ShapeType):
+        return (type.rank.data,)
     if not isinstance(type, TensorType):
         return ()
     extents = cast("TensorType[Any]", type).get_shape()
