@@ -19,6 +19,7 @@ from qdialect.reference import (
     recurrent,
     reduction,
 )
+from qdialect.reference.stablehlo import functions as stablehlo
 from qdialect.reference.values import Kernel
 
 DEFAULT_KERNELS: Mapping[str, Kernel] = {
@@ -35,4 +36,5 @@ DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **ordering.KERNELS,
     **pooling.KERNELS,
     **reduction.KERNELS,
+    **stablehlo.KERNELS,
 }

@@ -15,7 +15,7 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import RESULT_NAMES, OpaqueType, string_list
+from qdialect.dialects.onnx import RESULT_NAMES, string_list
 from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.ops import NNOp, ReshapeOp
 from qdialect.ops.locations import op_where
@@ -30,6 +30,7 @@ from qdialect.reference.values import (
     Session,
     check_input,
     has_type_shape,
+    holds_no_array,
     op_name,
     place,
 )
@@ -202,8 +203,8 @@ def _check_results(op: Operation, results: Sequence[Array], evaluation: Evaluati
             code="bad-kernel",
         )
     for value, array in zip(op.results, results, strict=True):
-        if isinstance(value.type, OpaqueType):
-            continue  # a sequence, or whatever else an ONNX node gives
+        if holds_no_array(value.type):
+            continue
         if not has_type_shape(array, value.type) or array.dtype != evaluation.dtype(value.type):
             raise QError(
                 f"the function for '{op_name(op)}' gave {array.dtype}{list(array.shape)} "
@@ -262,7 +263,7 @@ def _bind(
         )
     return [
         array
-        if isinstance(kind, OpaqueType)  # a sequence, which only ONNX nodes read
+        if holds_no_array(kind)
         else check_input(np.asarray(array), kind, name, evaluation)
         for array, kind, name in zip(inputs, types, names, strict=True)
     ]

@@ -1,0 +1,68 @@
+"""Branches, loops, tuples and tokens of StableHLO.
+
+A token is an array of nothing; a tuple is an array of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from qdialect.errors import UnsupportedError
+from qdialect.reference.stablehlo.call import Call, Function
+from qdialect.reference.values import Array
+
+_MOST_STEPS = 10_000_000
+"""Steps after which a loop is taken for one that does not end."""
+
+
+def _if(call: Call, operands: Sequence[Array]) -> Sequence[Array]:
+    return call.run(call.op.regions[0 if operands[0] else 1], [])
+
+
+def _case(call: Call, operands: Sequence[Array]) -> Sequence[Array]:
+    index, count = int(operands[0]), len(call.op.regions)
+    return call.run(call.op.regions[index if 0 <= index < count else count - 1], [])
+
+
+def _while(call: Call, operands: Sequence[Array]) -> Sequence[Array]:
+    condition, body = call.op.regions
+    values: Sequence[Array] = operands
+    for _ in range(_MOST_STEPS):
+        if not call.run(condition, values)[0]:
+            return values
+        values = call.run(body, values)
+    raise UnsupportedError(f"'{call.op.name}' does not end within {_MOST_STEPS} steps")
+
+
+def _same(call: Call, operands: Sequence[Array]) -> Sequence[Array]:
+    return operands
+
+
+def _token(call: Call, operands: Sequence[Array]) -> list[Array]:
+    return [np.zeros(0, np.bool_)]
+
+
+def _tuple(call: Call, operands: Sequence[Array]) -> list[Array]:
+    members = np.empty(len(operands), object)
+    for place, value in enumerate(operands):
+        members[place] = value
+    return [members]
+
+
+def _member(call: Call, operands: Sequence[Array]) -> list[Array]:
+    return [operands[0][call.integer("index")]]
+
+
+FUNCTIONS: dict[str, Function] = {
+    "after_all": _token,
+    "case": _case,
+    "create_token": _token,
+    "get_tuple_element": _member,
+    "if": _if,
+    "optimization_barrier": _same,
+    "tuple": _tuple,
+    "while": _while,
+}
+"""By name, without the dialect."""
