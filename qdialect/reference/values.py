@@ -10,6 +10,7 @@
 | complex<f32>, complex<f64> | complex64, complex128 |
 | strings of ONNX | object |
 | iN, uiN, index | the smallest int / uint dtype of N bits or more |
+| `!tosa.shape` | int64 |
 | `!quant.uniform` | its stored integers, signed or unsigned as its storage, likewise |
 | `!quant.uniform` of floats or a table | codes, see `codes` |
 """
@@ -37,6 +38,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, Region
 
 from qdialect.dialects.onnx import STRING, OpaqueType
+from qdialect.dialects.tosa.shape import ShapeType
 from qdialect.errors import InputError, UnsupportedError, Where
 from qdialect.ops import ConstantOp, constant_array
 from qdialect.ops.locations import op_where
@@ -79,14 +81,26 @@ class Session(Protocol):
         ...
 
 
+class Runner(Protocol):
+    """What runs the function that an op is in."""
+
+    def region(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
+        """What the one block of a region yields; values around the op can be used in it."""
+        ...
+
+    def call(self, name: str, arguments: Sequence[Array]) -> list[Array]:
+        """What another function of the module returns."""
+        ...
+
+
 @dataclass(frozen=True)
 class Evaluation:
-    """What a kernel may use besides its operands: the session, the float mode, and how
-    regions of the op are run (on the values of their arguments, giving what they return)."""
+    """What a kernel may use besides its operands: the session, the float mode, and what runs
+    the function around the op, if one is run."""
 
     ctx: Session
     floats: Floats = "ieee"
-    region: Callable[[Region, Sequence[Array]], Sequence[Array]] | None = None
+    runner: Runner | None = None
 
     def dtype(self, type: Attribute) -> np.dtype[Any]:
         """See `runtime_dtype`."""
@@ -106,7 +120,7 @@ def runtime_dtype(type: Attribute, floats: Floats = "ieee") -> np.dtype[Any]:
     element = element_type(type)
     if isinstance(element, UniformType):
         return storage_dtype(element.qparams.storage)
-    if isinstance(element, IndexType):
+    if isinstance(element, IndexType | ShapeType):
         return np.dtype(np.int64)
     if isinstance(element, IntegerType):
         integer = cast(IntegerType, element)
@@ -203,6 +217,8 @@ def check_input(array: Array, type: Attribute, name: str, evaluation: Evaluation
 
 def declared_shape(type: Attribute) -> Shape:
     """The shape of a tensor type, `DYNAMIC` where unknown; () for a scalar type."""
+    if isinstance(type, ShapeType):
+        return (type.rank.data,)
     if not isinstance(type, TensorType):
         return ()
     extents = cast("TensorType[Any]", type).get_shape()

@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Data, Operation, Region
 
 from qdialect.errors import InputError, UnsupportedError
 from qdialect.quant import element_type
-from qdialect.reference.values import Array, Evaluation
+from qdialect.reference.values import Array, Evaluation, Runner
 
 Function = Callable[["Call", Sequence[Array]], Sequence[Array]]
 """Computes the results of an op; must not write into the operands."""
@@ -132,9 +132,14 @@ class Call:
 
     def run(self, region: Region, arguments: Sequence[Array]) -> Sequence[Array]:
         """What a region returns; values around the op can be used in it."""
-        if self.evaluation.region is None:
-            raise UnsupportedError(f"'{self.op.name}' runs its regions in a function only")
-        return self.evaluation.region(region, arguments)
+        return self.runner.region(region, arguments)
+
+    @property
+    def runner(self) -> Runner:
+        """What runs the function around; UnsupportedError if there is none."""
+        if self.evaluation.runner is None:
+            raise UnsupportedError(f"'{self.op.name}' is computed in a function only")
+        return self.evaluation.runner
 
 
 def integers_of(attribute: Attribute) -> tuple[int, ...]:

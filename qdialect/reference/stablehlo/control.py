@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from xdsl.dialects.builtin import SymbolRefAttr
 
 from qdialect.errors import UnsupportedError
 from qdialect.reference.stablehlo.call import Call, Function
@@ -55,9 +56,17 @@ def _member(call: Call, operands: Sequence[Array]) -> list[Array]:
     return [operands[0][call.integer("index")]]
 
 
+def _composite(call: Call, operands: Sequence[Array]) -> Sequence[Array]:
+    name = call.require("decomposition")
+    if not isinstance(name, SymbolRefAttr):
+        raise UnsupportedError(f"'{call.op.name}' has no decomposition")
+    return call.runner.call(name.string_value(), operands)
+
+
 FUNCTIONS: dict[str, Function] = {
     "after_all": _token,
     "case": _case,
+    "composite": _composite,
     "create_token": _token,
     "get_tuple_element": _member,
     "if": _if,
