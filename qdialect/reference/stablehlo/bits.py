@@ -26,19 +26,23 @@ def bitcast(x: Array, source: Attribute, target: Attribute, evaluation: Evaluati
         parts = from_bits // to_bits
         shifts = np.arange(parts, dtype=np.uint64) * np.uint64(to_bits)
         pieces = [_shifted(bits, int(s)) for s in shifts]
-        bits = [piece & ((1 << to_bits) - 1) for piece in pieces]
+        bits = [_masked(piece, to_bits) for piece in pieces]
         return _values(np.stack(bits, -1), target, to_bits, evaluation)
     if from_bits < to_bits:
         parts = to_bits // from_bits
-        whole = np.zeros(bits.shape[:-1], object)
-        for place in range(parts):
-            whole = whole + (bits[..., place].astype(object) << (place * from_bits))
-        return _values(whole, target, to_bits, evaluation)
+        wide = bits.astype(object)
+        whole = sum((wide[..., p] << (p * from_bits) for p in range(parts)), start=0)
+        return _values(np.asarray(whole, object), target, to_bits, evaluation)
     return _values(bits, target, to_bits, evaluation)
 
 
 def _shifted(bits: Array, by: int) -> Array:
-    return bits >> by if bits.dtype == object else bits >> np.uint64(by)
+    return np.asarray(bits >> by, object) if bits.dtype == object else bits >> np.uint64(by)
+
+
+def _masked(bits: Array, width: int) -> Array:
+    mask = (1 << width) - 1
+    return np.asarray(bits & mask, object) if bits.dtype == object else bits & np.uint64(mask)
 
 
 def _width(kind: Attribute) -> int:
@@ -61,8 +65,8 @@ def _bits(x: Array, kind: Attribute, width: int) -> Array:
     if isinstance(element_type(kind), BFloat16Type):
         return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint64)
     if x.dtype.kind == "c" and width == 128:
-        halves = np.ascontiguousarray(x)[..., None].view(np.uint64).astype(object)
-        return halves[..., 0] + (halves[..., 1] << 64)
+        halves = np.ascontiguousarray(x[..., None]).view(np.uint64).astype(object)
+        return np.asarray(halves[..., 0] + (halves[..., 1] << 64), object)
     plain = np.ascontiguousarray(x)
     if x.dtype.kind != "b":
         plain = plain.view(np.dtype(f"u{x.dtype.itemsize}"))
@@ -73,7 +77,7 @@ def _bits(x: Array, kind: Attribute, width: int) -> Array:
 def _values(bits: Array, kind: Attribute, width: int, evaluation: Evaluation) -> Array:
     element = element_type(kind)
     if isinstance(element, IntegerType):
-        return wrapped(bits.astype(np.uint64), kind)
+        return wrapped(np.asarray(bits, object).astype(np.uint64), kind)
     quantized = quant_element(kind)
     dtype = evaluation.dtype(kind)
     if quantized is not None:
@@ -86,8 +90,7 @@ def _values(bits: Array, kind: Attribute, width: int, evaluation: Evaluation) ->
     if isinstance(element, BFloat16Type):
         return (bits.astype(np.uint32) << 16).view(np.float32)
     if dtype.kind == "c" and width == 128:
-        low = (bits & ((1 << 64) - 1)).astype(np.uint64)
-        high = (bits >> 64).astype(np.uint64)
+        low, high = (_masked(_shifted(bits, s), 64).astype(np.uint64) for s in (0, 64))
         return np.stack([low, high], -1).view(np.complex128)[..., 0]
     size = dtype.itemsize
     return np.ascontiguousarray(bits.astype(np.uint64).astype(f"u{size}")).view(dtype)

@@ -12,7 +12,7 @@ import numpy as np
 from xdsl.ir import Block, Region, SSAValue
 
 from qdialect.reference.stablehlo.call import Call
-from qdialect.reference.values import Array
+from qdialect.reference.values import Array, op_name
 
 Body = Callable[[Sequence[Array]], list[Array]]
 """From arrays of one shape, one for each argument, to those that the body returns."""
@@ -33,7 +33,7 @@ def is_elementwise(block: Block) -> bool:
 
     inside = {*block.args, *(v for op in block.ops for v in op.results)}
     return all(
-        (op.name in ELEMENTWISE or op.name in ("stablehlo.constant", "stablehlo.return"))
+        (op_name(op) in ELEMENTWISE or op_name(op) in ("stablehlo.constant", "stablehlo.return"))
         and all(v in inside for v in op.operands)
         for op in block.ops
     )
@@ -46,9 +46,9 @@ def _at_once(call: Call, block: Block, arguments: Sequence[Array]) -> list[Array
     values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
     for op in block.ops:
         operands = [values[v] for v in op.operands]
-        if op.name == "stablehlo.return":
+        if op_name(op) == "stablehlo.return":
             return [np.broadcast_to(v, shape) for v in operands]
-        results = ALL[op.name](Call.of(op, call.evaluation), operands)
+        results = ALL[op_name(op)](Call.of(op, call.evaluation), operands)
         values.update(zip(op.results, results, strict=True))
     raise AssertionError("verified: a body ends in stablehlo.return")
 

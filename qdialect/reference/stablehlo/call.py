@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Data, Operation, Region
 
 from qdialect.errors import InputError, UnsupportedError
 from qdialect.quant import element_type
-from qdialect.reference.values import Array, Evaluation, Runner
+from qdialect.reference.values import Array, Evaluation, Runner, op_name
 
 Function = Callable[["Call", Sequence[Array]], Sequence[Array]]
 """Computes the results of an op; must not write into the operands."""
@@ -49,6 +49,11 @@ class Call:
         """With the types of the op."""
         operands, results = ([v.type for v in side] for side in (op.operands, op.results))
         return Call(op, operands, results, evaluation)
+
+    @property
+    def name(self) -> str:
+        """The name as written, for messages."""
+        return op_name(self.op)
 
     # -- types ------------------------------------------------------------
 
@@ -83,7 +88,7 @@ class Call:
         """As `attribute`; InputError without one."""
         found = self.attribute(name)
         if found is None:
-            raise InputError(f"'{self.op.name}' op has no attribute '{name}'", code="bad-op")
+            raise InputError(f"'{self.name}' op has no attribute '{name}'", code="bad-op")
         return found
 
     def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
@@ -91,7 +96,7 @@ class Call:
         found = self.attribute(name)
         if found is None:
             if default is None:
-                raise InputError(f"'{self.op.name}' op has no attribute '{name}'", code="bad-op")
+                raise InputError(f"'{self.name}' op has no attribute '{name}'", code="bad-op")
             return tuple(default)
         return integers_of(found)
 
@@ -112,7 +117,7 @@ class Call:
             return found.value.data
         if found is None and default is not None:
             return default
-        raise InputError(f"'{self.op.name}' op has no integer '{name}'", code="bad-op")
+        raise InputError(f"'{self.name}' op has no integer '{name}'", code="bad-op")
 
     def flag(self, name: str) -> bool:
         """A bool; false without one."""
@@ -138,7 +143,7 @@ class Call:
     def runner(self) -> Runner:
         """What runs the function around; UnsupportedError if there is none."""
         if self.evaluation.runner is None:
-            raise UnsupportedError(f"'{self.op.name}' is computed in a function only")
+            raise UnsupportedError(f"'{self.name}' is computed in a function only")
         return self.evaluation.runner
 
 

@@ -26,11 +26,11 @@ def _expected(call: Call, operands: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def _require(call: Call, holds: Array, actual: Array, expected: Array) -> list[Array]:
-    wrong = np.argwhere(~np.broadcast_to(holds, actual.shape))
+    wrong = np.argwhere(~np.broadcast_to(np.asarray(holds, bool), actual.shape))
     if len(wrong):
         index = tuple(int(i) for i in wrong[0])
         raise InputError(
-            f"'{call.op.name}' op does not hold: {len(wrong)} of {actual.size} elements differ, "
+            f"'{call.name}' op does not hold: {len(wrong)} of {actual.size} elements differ, "
             f"at {list(index)} {actual[index]} is not {expected[index]}",
             code="check-failed",
         )
@@ -55,6 +55,12 @@ def _almost_equal(call: Call, operands: Sequence[Array]) -> list[Array]:
     return _require(call, _near(actual, expected, tolerance), actual, expected)
 
 
+def is_near(call: Call, operands: Sequence[Array]) -> bool:
+    """Whether two operands are equal within the tolerance of the checks."""
+    actual, expected = _expected(call, operands)
+    return bool(_near(actual, expected, _TOLERANCE).all())
+
+
 def _near(a: Array, b: Array, tolerance: float) -> Array:
     with np.errstate(all="ignore"):
         near = np.abs(a.astype(np.float64) - b.astype(np.float64)) <= tolerance
@@ -73,7 +79,7 @@ def _close(call: Call, operands: Sequence[Array]) -> list[Array]:
         apart = _floats_between(a, b, str(element_type(call.operand_types[0])))
         finite = np.isfinite(a) & np.isfinite(b)
         same = (a == b) | ((a != a) & (b != b))
-        holds &= np.where(finite, (apart <= most) & (apart >= least), same)
+        holds = holds & np.where(finite, (apart <= most) & (apart >= least), same)
     return _require(call, holds, actual, expected)
 
 
@@ -83,7 +89,7 @@ def _floats_between(a: Array, b: Array, element: str) -> Array:
     places: list[Array] = []
     for x in (a, b):
         size = x.dtype.itemsize
-        bits = np.ascontiguousarray(x).view(f"i{size}").astype(object) >> shift
+    XX
         places.append(np.where(bits < 0, -(bits + (1 << (8 * size - 1 - shift))), bits))
     return np.abs(places[0] - places[1])
 

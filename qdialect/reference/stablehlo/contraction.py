@@ -58,9 +58,9 @@ def product(
         inner = int(np.prod([x.shape[d] for d in contracting[index]], dtype=np.int64))
         outer = int(np.prod(rest[-1], dtype=np.int64))
         matrix = (outer, inner) if index == 0 else (inner, outer)
-        sides.append(x.transpose(order).reshape(*batches, *matrix))
+        sides.append(x.transpose(order).reshape((*batches, *matrix)))
     batches = tuple(lhs.shape[d] for d in batch[0])
-    return np.matmul(*sides).reshape(*batches, *rest[0], *rest[1])
+    return np.matmul(*sides).reshape((*batches, *rest[0], *rest[1]))
 
 
 def _dot_general(call: Call, operands: Sequence[Array]) -> list[Array]:
@@ -177,7 +177,7 @@ def _cholesky(call: Call, operands: Sequence[Array]) -> list[Array]:
     try:
         factor = np.linalg.cholesky(whole)
     except np.linalg.LinAlgError:
-        raise InputError(f"'{call.op.name}' op has no positive definite operand") from None
+        raise InputError(f"'{call.name}' op has no positive definite operand") from None
     return [call.stored(factor if lower else np.conj(np.swapaxes(factor, -1, -2)))]
 
 
@@ -186,7 +186,7 @@ def _ragged_dot(call: Call, operands: Sequence[Array]) -> list[Array]:
     lhs, rhs, sizes = operands
     numbers = str(call.attribute("ragged_dot_dimension_numbers"))
     if lhs.ndim != 2 or rhs.ndim != 3 or "lhs_ragged_dimensions = [0]" not in numbers:
-        raise UnsupportedError(f"'{call.op.name}' with {numbers} is not computed")
+        raise UnsupportedError(f"'{call.name}' with {numbers} is not computed")
     x, w = _wide(Call(call.op, call.operand_types[:2], call.result_types, call.evaluation), (lhs, rhs))  # noqa: E501
     result = np.zeros((lhs.shape[0], rhs.shape[2]), x.dtype)
     first = 0

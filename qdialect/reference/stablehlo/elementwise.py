@@ -55,7 +55,7 @@ def _by_kind(
         kind = values[0].dtype.kind
         chosen = {"b": bools or integers, "i": integers, "u": integers}.get(kind, floats)
         if chosen is None:
-            raise UnsupportedError(f"'{call.op.name}' is not defined on {call.operand_types[0]}")
+            raise UnsupportedError(f"'{call.name}' is not defined on {call.operand_types[0]}")
         return [call.stored(chosen(*values))]
 
     return kernel
@@ -296,7 +296,7 @@ def _mulhi(call: Call, operands: Sequence[Array]) -> list[Array]:
 
 def _next_after(call: Call, operands: Sequence[Array]) -> list[Array]:
     if call.dtype == np.float16 or is_small_float(str(call.element)) or str(call.element) == "bf16":
-        raise UnsupportedError(f"'{call.op.name}' of {call.element}")
+        raise UnsupportedError(f"'{call.name}' of {call.element}")
     return [np.nextafter(*operands)]
 
 

@@ -46,7 +46,8 @@ def _elements(value: DenseIntOrFPElementsAttr) -> Array:
     stored = cast("TensorType[Any]", value.get_type())
     element = element_type(stored)
     if isinstance(element, ComplexType):
-        return np.array(value.get_values(), np.complex128)
+        pair = str(cast("ComplexType[Any]", element).element_type)
+        return np.frombuffer(value.data.data, "<c8" if pair == "f32" else "<c16")
     name = str(element)
     simple = {"f32": "<f4", "f64": "<f8", "f16": "<f2", "i8": "i1", "ui8": "u1", "i16": "<i2"}
     simple |= {"ui16": "<u2", "i32": "<i4", "ui32": "<u4", "i64": "<i8", "ui64": "<u8"}

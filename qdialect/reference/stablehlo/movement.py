@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -161,7 +162,8 @@ def _starts(indices: Array, numbers: _Numbers) -> tuple[Array, tuple[int, ...]]:
     if numbers.vector == indices.ndim:
         indices = indices[..., None]
     moved = np.moveaxis(indices, numbers.vector, -1)
-    return moved.reshape(-1, moved.shape[-1]).astype(np.int64), moved.shape[:-1]
+    count = int(np.prod(moved.shape[:-1], dtype=np.int64))
+    return moved.reshape(count, moved.shape[-1]).astype(np.int64), moved.shape[:-1]
 
 
 def _origins(
@@ -172,7 +174,7 @@ def _origins(
     origin = np.zeros((len(starts), rank), np.int64)
     for column, d in enumerate(numbers.mapped):
         origin[:, d] = starts[:, column]
-    grid = np.indices(positions).reshape(len(positions), -1)
+    grid = np.indices(positions).reshape(len(positions), len(starts))
     for d, place in zip(numbers.batch, numbers.index_batch, strict=True):
         origin[:, d] = grid[place - (place > numbers.vector)]
     return origin, positions
@@ -188,11 +190,11 @@ def _gather(call: Call, operands: Sequence[Array]) -> list[Array]:
     sizes = [int(n) for n in operands[2]] if len(operands) > 2 else call.ints("slice_sizes")
     origin, positions = _origins(indices, numbers, x.ndim)
     origin = np.clip(origin, 0, np.array(x.shape) - np.array(sizes))
-    window = np.indices(sizes).reshape(x.ndim, -1)
+    window = np.indices(sizes).reshape(x.ndim, math.prod(sizes))
     flat = x[tuple(origin[:, d, None] + window[d][None, :] for d in range(x.ndim))]
     gone = {*numbers.dropped, *numbers.batch}
     kept = [n for d, n in enumerate(sizes) if d not in gone]
-    result = flat.reshape(*positions, *kept)
+    result = flat.reshape((*positions, *kept))
     rank = result.ndim
     batch = [d for d in range(rank) if d not in numbers.window]
     return [result.transpose(np.argsort([*batch, *numbers.window])) if rank else result]
@@ -211,11 +213,11 @@ def _scatter(call: Call, operands: Sequence[Array]) -> list[Array]:
     origin, positions = _origins(indices, numbers, len(shape))
     rank = updates[0].ndim
     batch = [d for d in range(rank) if d not in numbers.window]
-    flat = [u.transpose([*batch, *numbers.window]).reshape(len(origin), -1) for u in updates]
     gone = {*numbers.dropped, *numbers.batch}
     extents = iter([updates[0].shape[d] for d in numbers.window])
     sizes = [1 if d in gone else next(extents) for d in range(len(shape))]
-    window = np.indices(sizes).reshape(len(shape), -1)
+    flat = [u.transpose([*batch, *numbers.window]).reshape(len(origin), math.prod(sizes)) for u in updates]
+    window = np.indices(sizes).reshape(len(shape), math.prod(sizes))
     if positions and not len(origin):
         return inputs
     _update(call, inputs, (origin, window), flat)
@@ -247,7 +249,7 @@ def _torch_index_select(call: Call, operands: Sequence[Array]) -> list[Array]:
     x, index = operands
     dimension, batches = call.integer("dim"), call.integer("batch_dims", 0)
     if batches:
-        raise UnsupportedError(f"'{call.op.name}' with batches is not computed")
+        raise UnsupportedError(f"'{call.name}' with batches is not computed")
     return [np.take(x, index, dimension)]
 
 
@@ -258,7 +260,7 @@ def _as_read(function: Callable[[Call, Sequence[Array]], Sequence[Array]]) -> Fu
         try:
             return function(call, operands)
         except IndexError as error:
-            raise InputError(f"'{call.op.name}' op {error}", code="bad-op") from None
+            raise InputError(f"'{call.name}' op {error}", code="bad-op") from None
 
     return kernel
 
