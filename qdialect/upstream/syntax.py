@@ -18,8 +18,8 @@ from qdialect.upstream.states import (
     RESULT_SEGMENTS,
     Reading,
     Writing,
-    parts_of,
     inherent_as_attribute,
+    parts_of,
 )
 from qdialect.upstream.table import Value, find_row
 
