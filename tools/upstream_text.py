@@ -14,6 +14,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import resource
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -27,6 +29,8 @@ from qdialect.errors import QError
 from qdialect.formats.mlir.read import parse_text, verify_module
 from qdialect.formats.mlir.write import module_text
 
+#: how long a text may take
+SECONDS = 5
 SPLIT = "\n// -----\n"
 _OPTIONS = ("--split-input-file", "--allow-unregistered-dialect")
 _OP = re.compile(r'^ *(?:%[^=]* = )?"?([a-z_]+\.[\w.]+)', re.MULTILINE)
@@ -90,8 +94,19 @@ def cut(folders: Sequence[Path]) -> list[dict[str, str]]:
     return made
 
 
+def _limit() -> None:
+    """Make an exception of a text that takes more than 4 GB, or more than `SECONDS`."""
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"more than {SECONDS} s")
+
+    signal.signal(signal.SIGALRM, stop)
+
+
 def ours(text: str) -> tuple[str, str]:
     """The custom and the generic text that we write for a text; QError when we refuse it."""
+    signal.alarm(SECONDS)
     context = new_context(allow_unregistered=True)
     module = parse_text(text, context).module
     verify_module(module, context)
@@ -110,6 +125,7 @@ def run(entries: Sequence[dict[str, str]], show: str | None) -> int:
     reasons: Counter[str] = Counter()
     examples: dict[str, str] = {}
     written: list[tuple[dict[str, str], str, str]] = []
+    _limit()
     for entry in entries:
         total[entry["file"].split("/")[0]] += 1
         try:
@@ -120,6 +136,7 @@ def run(entries: Sequence[dict[str, str]], show: str | None) -> int:
             _note(reasons, examples, f"CRASH {type(error).__name__}: {error}", entry, show)
         else:
             written.append((entry, custom, generic))
+    signal.alarm(0)
     for start in range(0, len(written), 50):
         part = written[start : start + 50]
         back = mlir_opt([custom for _, custom, _ in part], "--mlir-print-op-generic")
