@@ -350,6 +350,7 @@ def print_region(
         region,
         print_entry_block_args=arguments,
         print_block_terminators=not _elides(region, terminator),
+        print_empty_block=False,
     )
 
 
