@@ -219,6 +219,8 @@ class _Spaces:
                 self._literal(element)
             elif isinstance(element, AttributeDictionary):
                 self.punctuation = False
+            elif isinstance(element, Custom) and not element.syntax.spaced:
+                self.punctuation = False
             elif isinstance(element, Group):
                 self.visit(element.first)
                 self.visit(element.otherwise)
