@@ -30,7 +30,7 @@ from qdialect.formats.bytecode.layout import (
     Has,
     Section,
 )
-from qdialect.formats.bytecode.properties import Properties
+from qdialect.formats.bytecode.properties import PropertyReader
 from qdialect.formats.bytecode.use_orders import UseOrder, UseOrders
 from qdialect.formats.mlir.read.parser import MLIRParser, Positions
 
@@ -68,7 +68,7 @@ class OpReader:
         name: str,
         entries: Entries,
         names: list[OpName],
-        properties: Properties,
+        properties: PropertyReader,
         version: int,
     ) -> None:
         self._ctx = ctx
@@ -228,7 +228,7 @@ class OpReader:
             key = name, number()
             native = self._native.get(key)
             if native is None:
-                native = self._properties.read(self._names[name], kind.op, key[1], cursor)
+                native = self._properties.read(*self._names[name], key[1], cursor)
                 self._native[key] = native
             properties = {**properties, **native}
         types: list[TypeAttribute] = []
