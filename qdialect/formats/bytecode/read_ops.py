@@ -24,7 +24,6 @@ from qdialect.formats.bytecode.cursor import Cursor
 from qdialect.formats.bytecode.entries import Entries
 from qdialect.formats.bytecode.layout import (
     LAZY_REGIONS,
-    NATIVE_PROPERTIES,
     UNKNOWN_LOCATIONS_ELIDED,
     USE_ORDERS,
     Has,
@@ -303,10 +302,9 @@ class OpReader:
             cursor.fail("the attributes of an op are no dictionary")
         properties: dict[str, Attribute] = {}
         attributes: dict[str, Attribute] = {}
-        # From the version on that has native properties the dictionary is without them.
-        inherent = kind.properties if self._version < NATIVE_PROPERTIES else frozenset[str]()
+        # Tools that do not know an op have no properties of it: all are attributes there.
         for name, value in found.data.items():
-            (properties if name in inherent else attributes)[name] = value
+            (properties if name in kind.properties else attributes)[name] = value
         self._split[key] = properties, attributes
         return properties, attributes
 

@@ -45,12 +45,15 @@ OURS = ("nn", "onnx")
 """Dialects that no other tool has."""
 
 
-def module_bytes(module: ModuleOp, ctx: QContext, *, version: int = WRITTEN) -> Iterator[Piece]:
-    """The file of `module`, in pieces: weights are views of the session's store.
+def module_bytes(
+    module: ModuleOp, ctx: QContext, *, version: int = WRITTEN, inline_weights: bool = False
+) -> Iterator[Piece]:
+    """The file of `module`, in pieces: weights are views of the session's store, or with
+    `inline_weights` elements of attributes.
 
     QError, placed at the op, for what has no form in bytecode.
     """
-    writer = EntryWriter(ctx)
+    writer = EntryWriter(ctx, inline_weights)
     ops = _OpWriter(writer, version)
     code = ops.module(module)
     offsets, entries = writer.sections()

@@ -43,8 +43,9 @@ class _Table:
 class EntryWriter:
     """Numbers what ops name."""
 
-    def __init__(self, ctx: QContext) -> None:
+    def __init__(self, ctx: QContext, inline_weights: bool) -> None:
         self._ctx = ctx
+        self._inline = inline_weights
         self.strings: dict[str | bytes, int] = {}
         self.dialects: dict[str, int] = {}
         #: the blobs that attributes name, by key
@@ -152,7 +153,8 @@ class EntryWriter:
         data = self._ctx.blobs.get(key).data
         kind = cast("TensorType[Any]", weight.type)
         width = 8 * len(data) // max(_count(kind), 1)
-        if str(kind.element_type) in DTYPES and width == kind.element_type.bitwidth:
+        is_plain = str(kind.element_type) in DTYPES and width == kind.element_type.bitwidth
+        if is_plain and not self._inline:
             resource = self.resource(key, ResourceBlob(ALIGNMENT, data))
             return write_builtin.resource(self, kind, resource)
         found = write_builtin.dense(self, kind, data)
