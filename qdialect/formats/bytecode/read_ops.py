@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, DictionaryAttr, LocationAttr, ModuleOp, NoneType
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp, NoneType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation
 from xdsl.parser.core import ForwardDeclaredValue
@@ -297,13 +297,11 @@ class OpReader:
         self, kind: _Kind, key: tuple[int, int], cursor: Cursor
     ) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
         """The dictionary of an op, as its properties and its attributes."""
-        found = self._entries.attribute_at(key[1], cursor)
-        if not isinstance(found, DictionaryAttr):
-            cursor.fail("the attributes of an op are no dictionary")
+        found = self._entries.dictionary_at(key[1], cursor)
         properties: dict[str, Attribute] = {}
         attributes: dict[str, Attribute] = {}
         # Tools that do not know an op have no properties of it: all are attributes there.
-        for name, value in found.data.items():
+        for name, value in found.items():
             (properties if name in kind.properties else attributes)[name] = value
         self._split[key] = properties, attributes
         return properties, attributes
