@@ -71,7 +71,7 @@ def load(
     dims: Mapping[str, int] | None = None,
     typical_dims: Mapping[str, int] | None = None,
 ) -> Model:
-    """The model in a `.onnx`, `.mlir` or `.qmod` file, verified.
+    """The model in a `.onnx`, `.mlir` or `.mlirbc` file, verified.
 
     `dims` are numbers that symbolic extents of its inputs get, by name; `typical_dims` numbers
     they are only priced as (default: 1 in a first dimension, 128 in others).
@@ -89,7 +89,7 @@ def load(
 
         module = import_model(source, session, dims)
         verify_module(module, session)
-    elif source.suffix in (".mlir", ".qmod"):
+    elif source.suffix in (".mlir", ".mlirbc"):
         from qdialect.formats.mlir.read import load_module
 
         module = load_module(source, session)
@@ -98,7 +98,7 @@ def load(
 
             bind_extents(module, dims)
     else:
-        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .qmod")
+        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .mlirbc")
     if typical_dims:
         from qdialect.ops.named_extents import price_extents
 
@@ -138,7 +138,7 @@ def save(
             written = write_model(model.module, model.ctx, form=form, runtime=runtime)
         beside = keeps_weights_beside(model.module) and not inline_weights
         save_model(written, target, weights_beside=beside)
-    elif target.suffix in (".mlir", ".qmod"):
+    elif target.suffix in (".mlir", ".mlirbc"):
         from qdialect.formats.mlir.write import save_module
 
         save_module(
@@ -149,7 +149,7 @@ def save(
             text_version=_known_version(text_version),
         )
     else:
-        raise UsageError(f"cannot tell the kind of '{target}': use .onnx, .mlir or .qmod")
+        raise UsageError(f"cannot tell the kind of '{target}': use .onnx, .mlir or .mlirbc")
 
 
 def save_or_copy(
