@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from qdialect.reference.tosa.values import (
-    elements,
-    flag_of,
-    ignores_nan,
-    integer_of,
-    integers_of,
-    is_float,
-    longs,
-    reals,
-    result,
-)
+from qdialect.dialects.tosa.attributes import flag_of, integer_of, integers_of
+from qdialect.reference.tosa.values import elements, ignores_nan, is_float, longs, reals, result
 from qdialect.reference.values import Array, Evaluation, Kernel
 
 
@@ -71,6 +62,13 @@ def _gather(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
     return [np.take_along_axis(values, longs(indices)[..., None], axis=1)]
 
 
+def _row_gather(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """As many rows of [N, K, C] as the third operand says, from each index [N, W] on."""
+    values, indices, count = operands
+    rows = longs(indices)[..., None] + np.arange(int(count.reshape(-1)[0]))
+    return [np.take_along_axis(values, rows.reshape(len(values), -1, 1), axis=1)]
+
+
 def _scatter(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     values, indices, source = operands
     found = values.copy()
@@ -87,7 +85,9 @@ def _argmax(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
     return result(op, np.argmax(x, axis=axis), evaluation)
 
 
-def _reduction(function: Callable[..., Array], ignoring: Callable[..., Array] | None = None) -> Kernel:
+def _reduction(
+    function: Callable[..., Array], ignoring: Callable[..., Array] | None = None
+) -> Kernel:
     """Along one dimension, which stays with extent 1."""
 
     def kernel(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
@@ -162,6 +162,7 @@ KERNELS: Mapping[str, Kernel] = {
     "tosa.tile": _tile,
     "tosa.transpose": _transpose,
     "tosa.gather": _gather,
+    "tosa.row_gather": _row_gather,
     "tosa.scatter": _scatter,
     "tosa.argmax": _argmax,
     "tosa.reduce_all": _reduction(np.all),
