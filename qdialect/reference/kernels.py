@@ -20,6 +20,7 @@ from qdialect.reference import (
     reduction,
     tosa,
 )
+from qdialect.reference.stablehlo import functions as stablehlo
 from qdialect.reference.values import Kernel
 
 DEFAULT_KERNELS: Mapping[str, Kernel] = {
@@ -37,4 +38,5 @@ DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **pooling.KERNELS,
     **reduction.KERNELS,
     **tosa.KERNELS,
+    **stablehlo.KERNELS,
 }

@@ -15,7 +15,7 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import RESULT_NAMES, OpaqueType, string_list
+from qdialect.dialects.onnx import RESULT_NAMES, string_list
 from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.ops import NNOp, ReshapeOp
 from qdialect.ops.locations import op_where
@@ -31,6 +31,7 @@ from qdialect.reference.values import (
     Session,
     check_input,
     has_type_shape,
+    holds_no_array,
     op_name,
     place,
 )
@@ -40,6 +41,9 @@ Listener = Callable[[Operation, Sequence[Array]], None]
 
 ARGUMENT_NAME = "nn.name"
 """Argument attribute (a string): the name of an input."""
+
+
+_YIELDS = (YIELD, "stablehlo.return")
 
 
 class Interpreter:
@@ -59,7 +63,7 @@ class Interpreter:
         functions: Mapping[str, Kernel] | None = None,
     ) -> None:
         self.module = module
-        self.evaluation: Evaluation = Evaluation(ctx, floats)
+        self.evaluation: Evaluation = Evaluation(ctx, floats, self)
         self.listeners: tuple[Listener, ...] = tuple(listeners)
         self.kernels: dict[str, Kernel] = {**ctx.kernels, **DEFAULT_KERNELS, **(functions or {})}
         self.variables: dict[str, Array] = {}
@@ -129,7 +133,7 @@ class Interpreter:
         try:
             for op in block.ops:
                 operands = [self._value(v) for v in op.operands]
-                if isinstance(op, ReturnOp) or op_name(op) == YIELD:
+                if isinstance(op, ReturnOp) or op_name(op) in _YIELDS:
                     return operands
                 dead = dead_after.get(op, ())
                 if not op.regions:
@@ -165,10 +169,14 @@ class Interpreter:
             results = self._block(region.block, list(arguments))
         if results is None:
             raise InputError(
-                "a region must be one block that takes the operands and ends in tosa.yield",
+                "a region must be one block that takes the operands and ends in what yields",
                 code="bad-region",
             )
         return results
+
+    def call(self, name: str, arguments: Sequence[Array]) -> list[Array]:
+        """What another function of the module returns."""
+        return self._call(self.function(name), list(arguments))
 
     def symbol(self, name: str) -> Operation | None:
         """The op of the module with this symbol name."""
@@ -257,8 +265,8 @@ def _check_results(op: Operation, results: Sequence[Array], evaluation: Evaluati
             code="bad-kernel",
         )
     for value, array in zip(op.results, results, strict=True):
-        if isinstance(value.type, OpaqueType):
-            continue  # a sequence, or whatever else an ONNX node gives
+        if holds_no_array(value.type):
+            continue
         if not has_type_shape(array, value.type) or array.dtype != evaluation.dtype(value.type):
             raise QError(
                 f"the function for '{op_name(op)}' gave {array.dtype}{list(array.shape)} "
@@ -320,7 +328,7 @@ def _bind(
         )
     return [
         array
-        if isinstance(kind, OpaqueType)  # a sequence, which only ONNX nodes read
+        if holds_no_array(kind)
         else check_input(np.asarray(array), kind, name, evaluation)
         for array, kind, name in zip(inputs, types, names, strict=True)
     ]

@@ -11,6 +11,7 @@ Text is exchanged in the generic form only: what is pretty differs between versi
 from xdsl.ir import Dialect
 
 from qdialect.dialects.stablehlo.attributes import (
+    STABLEHLO_ATTRIBUTES,
     ConvolutionDimensionsAttr,
     DotDimensionsAttr,
     GatherDimensionsAttr,
@@ -18,7 +19,7 @@ from qdialect.dialects.stablehlo.attributes import (
 from qdialect.dialects.stablehlo.ops import OPS
 
 STABLEHLO = Dialect(
-    "stablehlo", OPS, [ConvolutionDimensionsAttr, DotDimensionsAttr, GatherDimensionsAttr]
+    "stablehlo", OPS, STABLEHLO_ATTRIBUTES
 )
 
 __all__ = [

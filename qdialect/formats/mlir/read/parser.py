@@ -49,6 +49,8 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLit
 from qdialect.errors import Where
 from qdialect.formats.mlir.read.aliases import AliasExtents
 from qdialect.formats.mlir.read.types import TENSOR, TensorTypes
+from qdialect.formats.mlir.resources import ResourceTable
+from qdialect.upstream import parse_op as parse_upstream_op
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,7 +156,7 @@ class MLIRParser(Parser):
                 self._read_type_at,
                 self._read_location_at,
             )
-        _separate_resources(ctx)
+        separate_resources(ctx)
         # As xDSL's constructor does, which takes no other lexer.
         AttrParser.__init__(self, ParserState(_Lexer(Input(text, positions.name))), ctx)
         self.ssa_values = {}
@@ -222,11 +224,43 @@ class MLIRParser(Parser):
 
     @override
     def parse_operation(self) -> Operation:
-        op = super().parse_operation()
+        start = self._current_token.span
+        results = self._parse_op_result_list()
+        word = self._parse_optional_token(MLIRTokenKind.BARE_IDENT)
+        name = self.parse_str_literal("operation name expected") if word is None else word.text
+        kind = self._get_op_by_name(name)
+        stack = self._parser_state.dialect_stack
+        stack.append(kind.dialect_name())
+        if word is None:
+            op = self._parse_generic_operation(kind)
+        else:
+            op = self._parse_custom_operation(kind)
+        stack.pop()
         position = self._op_name_positions.pop()
         if op.location is UNKNOWN_LOC:
             op.location = self._location(position)
+        self._bind_results(op, results, start)
         return op
+
+    def _parse_custom_operation(self, kind: type[Operation]) -> Operation:
+        op = parse_upstream_op(kind.name, kind, self) or kind.parse(self)
+        location = self.parse_optional_location()
+        if location is not None:
+            op.location = location
+        return op
+
+    def _bind_results(self, op: Operation, names: list[tuple[Span, int]], start: Span) -> None:
+        """Give the results of `op` the names at its beginning."""
+        count = sum(size for _, size in names)
+        if count and count != len(op.results):
+            self.raise_error(
+                f"Operation has {len(op.results)} results, but was given {count} to bind.", start
+            )
+        first = 0
+        for span, size in names:
+            results = op.results[first : first + size]
+            self._register_ssa_definition(span.text[1:], results, span)
+            first += size
 
     @override
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
@@ -353,14 +387,6 @@ class MLIRParser(Parser):
             close = get_close_matches(name, [op.name for op in self.ctx.loaded_ops], 1, 0.8)
             hint = f"; did you mean {close[0]}?" if close else ""
             self.raise_error(f"Operation {name} is not registered{hint}", start, start + len(name))
-        if found.name == "arith.trunci":
-            from qdialect.formats.mlir.read.trunci import TruncIOp
-
-            return TruncIOp
-        if found.name == "tensor.reshape":
-            from qdialect.dialects.unranked import ReshapeOp
-
-            return ReshapeOp
         return found
 
     @override
@@ -440,7 +466,7 @@ class _Bits(_Literal):
         return next(type.iter_unpack(bits.to_bytes(width, "little")))
 
 
-def _separate_resources(ctx: Context) -> None:
+def separate_resources(ctx: Context) -> None:
     """Give the session its own table of `dense_resource` blobs: xDSL has it in the dialect
     object, which all sessions share."""
     if ctx.get_optional_dialect("builtin") is Builtin:
@@ -448,5 +474,5 @@ def _separate_resources(ctx: Context) -> None:
             "builtin",
             list(Builtin.operations),
             list(Builtin.attributes),
-            [OpAsmDialectInterface()],
+            [ResourceTable()],
         )

@@ -30,6 +30,7 @@ from qdialect.errors import QError
 from qdialect.formats.mlir.write.names import value_names
 from qdialect.formats.mlir.write.resources import ResourcePrinter
 from qdialect.ops.locations import op_where
+from qdialect.upstream import is_written, print_op
 
 _FUNC_PROPERTIES = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "res_attrs")
 
@@ -59,20 +60,23 @@ class LayoutPrinter(ResourcePrinter):
             self.enter_scope()
         if isinstance(op, UnregisteredOp):
             self._print_unregistered(op)
-        elif self.print_generic_format or Operation.print is type(op).print:
+        elif self.print_generic_format or not self._has_custom_form(op):
             self.print_string(f'"{op.name}"')
             self.print_op_with_default_format(op)
         else:
             self.print_string(_elided(op))
             if isinstance(op, FuncOp):
                 self._print_func(op)
-            else:
+            elif not print_op(op, self):
                 op.print(self)
             if self.print_debuginfo:
                 self.print_string(" ")
                 self.print_attribute(op.location)
         if scope:
             self.exit_scope()
+
+    def _has_custom_form(self, op: Operation) -> bool:
+        return Operation.print is not type(op).print or is_written(op)
 
     def _print_unregistered(self, op: UnregisteredOp) -> None:
         name = op.attributes.pop("op_name__")
