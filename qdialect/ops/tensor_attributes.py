@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, TensorType
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    IntegerType,
+    TensorType,
+)
 from xdsl.ir import Attribute
 
 from qdialect.errors import InputError
@@ -46,6 +51,11 @@ def tensor_attribute_array(attribute: Attribute, blobs: BlobStore, ctx: Context)
         data = _unpacked(attribute.data.data, kind)
     else:
         data = _unpacked(_resource(cast("DenseResourceAttr", attribute), ctx), kind)
+    element = kind.element_type
+    if isinstance(element, IntegerType) and 1 < element.width.data < 8:
+        # Whoever wrote the bytes may have left the bits above as they were.
+        spare = 8 - element.width.data
+        data = (data << spare).astype(np.int8) >> spare
     shape = kind.get_shape()
     if data.size == 1 and prod(shape) != 1:
         return np.broadcast_to(data.reshape(()), shape)

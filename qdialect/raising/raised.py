@@ -136,7 +136,11 @@ class Builder:
             perm[wanted] = own
         key = ("order", x.value, tuple(perm))
         if key not in self._cached:
-            turned = self.op(TransposeOp, x.value, perm=perm)
+            params = x.params
+            element = None
+            if params is not None and params.axis is not None:
+                element = UniformType(params.with_axis(perm.index(params.axis)))
+            turned = self.op(TransposeOp, x.value, perm=perm, element=element)
             self._cached[key] = turned
             self._cached["order", turned, permutation(tuple(perm), identity_order(x.rank))] = (
                 x.value

@@ -44,6 +44,7 @@ from qdialect.raising.raised import Builder, Raised
 from qdialect.raising.tosa.facts import constant_of, name_of
 from qdialect.raising.tosa.meanings import Meanings
 from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.verify.verifier import op_error
 
 _MARKS = (SCALE, ZERO_POINT, AXIS, ORDER, STORAGE)
 
@@ -191,7 +192,7 @@ class _Function:
                 raise Unraisable("no-counterpart", "nothing of ours computes the same")
             operands = [self.known[value] for value in op.operands]
             raised = handler(self.raiser, op, operands)
-            self._check(op, raised)
+            self._check(op, raised, count)
         except (Unraisable, InputError, VerifyException) as error:
             code = error.code if isinstance(error, Unraisable) else "invalid"
             self.raiser.forget(count)
@@ -203,8 +204,13 @@ class _Function:
             raised.value.name_hint = op.results[0].name_hint
         self.known[op.results[0]] = raised
 
-    def _check(self, op: Operation, raised: Raised) -> None:
-        """Unraisable (`shape`) where the result is not what the op's type says."""
+    def _check(self, op: Operation, raised: Raised, count: int) -> None:
+        """Unraisable where one of the new ops (behind `count` others) is wrong, or the result
+        is not what the op's type says."""
+        for new in self.raiser.operations[count:]:
+            wrong = op_error(new)
+            if wrong is not None:
+                raise Unraisable("invalid", wrong.partition("\n")[0])
         shape = shape_of(op.results[0])
         fits = len(shape) == raised.rank and all(
             a == b or a < 0 or b < 0 for a, b in zip(shape, raised.shape, strict=True)

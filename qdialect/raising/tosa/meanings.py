@@ -329,5 +329,10 @@ def _stated(function: FuncOp, block: Block) -> Iterator[tuple[SSAValue, QParams]
 
 def _one(value: SSAValue, mark: Attribute | None) -> Iterator[tuple[SSAValue, QParams]]:
     element = quant_element(value.type) or (None if mark is None else quant_element(mark))
-    if element is not None and element.qparams.layout.value != "block":
-        yield value, element.qparams
+    if element is None or element.qparams.layout.value == "block":
+        return
+    params, width = element.qparams, _width(value.type)
+    if params.storage.width != width and width:
+        # Codes of fewer bits are laid out in 8, signed.
+        params = params.with_storage(f"i{width}")
+    yield value, params

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from qdialect import ops as nn
@@ -123,14 +122,15 @@ def _pad(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     stored = held(r, x, value)
     params = Raised(x.order, stored).params
     if params is None:
-        if isinstance(x.storage, IntegerType):
-            raise Unraisable("value", "nn pads with real numbers")
         return Raised(x.order, r.op(nn.PadOp, stored, low=low, high=high, value=float(fill)))
     if not params.is_per_tensor:
         raise Unraisable("axis", "its scales vary along a dimension")
-    code = int(fill) & ((1 << params.storage.width) - 1) if not params.storage.signed else int(fill)
-    real = (code - params.zero_point) * params.scale
-    return Raised(x.order, r.op(nn.PadOp, stored, low=low, high=high, value=real))
+    unsigned = not params.storage.signed
+    code = int(fill) & ((1 << params.storage.width) - 1) if unsigned else int(fill)
+    # Read with a zero point of what it pads with, codes are padded with 0.
+    padding = QParams.per_tensor(params.storage, params.scale, code)
+    padded = r.op(nn.PadOp, r.typed(Raised(x.order, stored), padding), low=low, high=high)
+    return Raised(x.order, r.typed(Raised(x.order, padded), params))
 
 
 def _slice(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:

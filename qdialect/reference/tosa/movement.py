@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from qdialect.dialects.tosa.attributes import flag_of, integer_of, integers_of
+from qdialect.errors import InputError
 from qdialect.reference.tosa.values import elements, ignores_nan, is_float, longs, reals, result
 from qdialect.reference.values import Array, Evaluation, Kernel
 
@@ -148,6 +149,17 @@ def _slice_shape(op: Operation, operands: Sequence[Array], evaluation: Evaluatio
     return [longs(operands[0])[start : start + size]]
 
 
+def _assert_equal(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """Nothing, of shapes that are equal (or broadcast, where allowed); else InputError."""
+    a, b = (_extents(x) for x in operands)
+    allowed = flag_of(op, "allow_broadcast")
+    if len(a) != len(b) or any(
+        m != n and not (allowed and 1 in (m, n)) for m, n in zip(a, b, strict=True)
+    ):
+        raise InputError(f"the shapes {a} and {b} differ", code="bad-shape")
+    return []
+
+
 def _dim(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     return [np.array([operands[0].shape[integer_of(op, "axis")]], np.int64)]
 
@@ -176,6 +188,7 @@ KERNELS: Mapping[str, Kernel] = {
     "tosa.const_shape": _constant,
     "tosa.concat_shape": _concat_shape,
     "tosa.slice_shape": _slice_shape,
+    "tosa.assert_equal_shape": _assert_equal,
     "tosa.dim": _dim,
     "tosa.add_shape": _of_shapes(lambda a, b: a + b),
     "tosa.sub_shape": _of_shapes(lambda a, b: a - b),
