@@ -15,10 +15,18 @@ from qdialect.dialects.stablehlo.attributes import (
     DotDimensionsAttr,
     GatherDimensionsAttr,
 )
+from qdialect.dialects.stablehlo.floats import FLOAT_OPS, ComparisonDirectionAttr
 from qdialect.dialects.stablehlo.ops import OPS
 
 STABLEHLO = Dialect(
-    "stablehlo", OPS, [ConvolutionDimensionsAttr, DotDimensionsAttr, GatherDimensionsAttr]
+    "stablehlo",
+    [*OPS, *FLOAT_OPS],
+    [
+        ComparisonDirectionAttr,
+        ConvolutionDimensionsAttr,
+        DotDimensionsAttr,
+        GatherDimensionsAttr,
+    ],
 )
 
 __all__ = [
