@@ -27,6 +27,7 @@ __all__ = [
     "BLOBS",
     "Parsed",
     "load_module",
+    "open_weights",
     "parse_text",
     "read_module",
     "read_text",
@@ -83,7 +84,7 @@ def _read_module_file(path: Path, ctx: QContext) -> ModuleOp:
     from qdialect.formats.qmod.read import module_of
 
     module = module_of(_read_bytes(path), ctx, str(path))
-    _open_weights(module, ctx, path.parent)
+    open_weights(module, ctx, path.parent)
     return module
 
 
@@ -122,12 +123,13 @@ def parse_text(
     *,
     folder: Path | None = None,
     line_offset: int = 0,
+    parser_class: type[MLIRParser] = MLIRParser,
 ) -> Parsed:
     """Like `read_module` on text, with the text's external resources."""
     positions = Positions(text, name, line_offset)
     parser: MLIRParser | None = None
     try:
-        parser = MLIRParser(ctx, text, positions)
+        parser = parser_class(ctx, text, positions)
         module = parser.parse_module()
     except QError as error:
         error.where = error.where or positions.where(parser.pos if parser else 0)
@@ -147,7 +149,7 @@ def parse_text(
         module.location = FileLineColLoc(StringAttr(name), IntAttr(0), IntAttr(0))
     ctx.external_resources.update(parser.external_resources)
     if folder is not None:
-        _open_weights(module, ctx, folder)
+        open_weights(module, ctx, folder)
     return Parsed(module, parser.external_resources)
 
 
@@ -177,7 +179,9 @@ def _unreadable(message: str, parser: MLIRParser | None, positions: Positions) -
     return InputError(first, where=where, code="syntax-error", notes=notes)
 
 
-def _open_weights(module: ModuleOp, ctx: QContext, folder: Path) -> None:
+def open_weights(module: ModuleOp, ctx: QContext, folder: Path) -> None:
+    """Open the weight store in `folder` that `module` names, if it names one; InputError if that
+    cannot be."""
     name = module.attributes.get(BLOBS)
     if name is None:
         return
