@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from lsprotocol import types as lsp
 
 from qdialect.lsp.document import Document
-from qdialect.lsp.index import Index, Kind
+from qdialect.lsp.entities import Kind
+from qdialect.lsp.index import Index
 from qdialect.lsp.processes import Process
 from qdialect.lsp.vocabulary import TYPES, pass_options, passes
 
@@ -97,7 +98,7 @@ async def _named(
     details: dict[str, str] = {}
     if kind == "value":
         places = [begin + each.definition.start for each in found[:MOST] if each.definition]
-        kinds = await document.types(places)
+        kinds = await document.about("types", places)
         details = {e.name: text for e, text in zip(found, kinds, strict=False)}
     items = [_Item(e.name, shown, details.get(e.name, e.op)) for e in found]
     return [*items, *_types(index, offset - begin)] if sigil == "!" else items

@@ -13,12 +13,16 @@ from urllib.request import url2pathname
 from lsprotocol import types as lsp
 
 from qdialect.lsp.checks import split
-from qdialect.lsp.index import Entity, Index, Span, Stopped
+from qdialect.lsp.entities import Entity, Span, Stopped
+from qdialect.lsp.index import Index
 from qdialect.lsp.processes import Process
 from qdialect.lsp.text import Place, Text, carried
 
 INDEXED_AT_ONCE = 200_000
 """Characters of a chunk whose index is made without a thread: a twentieth of a second."""
+
+SOON = 1.0
+"""Seconds that what can do without types waits for them."""
 
 
 class Document:
@@ -147,14 +151,18 @@ class Document:
             return None
         return await self.holder.request(method, offset=place, **arguments)
 
-    async def types(self, offsets: Sequence[int]) -> list[str]:
-        """The types of the values whose names are at `offsets`; empty where not known. Does not
-        wait for a text that is being read."""
-        holder, now = self.holder, self.text.content
-        if holder is None or holder.is_busy:
-            return [""] * len(offsets)
-        places = [carried(offset, now, self.held) for offset in offsets]
-        return await holder.request("types", offsets=[-1 if p is None else p for p in places])
+    async def about(self, method: str, offsets: Sequence[int]) -> list[str]:
+        """What the process says of the values whose names are at `offsets` (`types`, `hints`);
+        empty where it knows nothing, or does not say so soon."""
+        nothing = [""] * len(offsets)
+        if self.holder is None:
+            return nothing
+        places = [carried(offset, self.text.content, self.held) for offset in offsets]
+        answer = self.holder.request(method, offsets=[-1 if p is None else p for p in places])
+        try:
+            return await asyncio.wait_for(answer, SOON)
+        except asyncio.TimeoutError:
+            return nothing
 
     async def settled(self, seconds: float = 2.0) -> None:
         """Wait until the text has been read, but not for long."""

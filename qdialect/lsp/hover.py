@@ -57,11 +57,30 @@ def type_lines(kind: Attribute) -> list[str]:
     return [] if uniform is None else _parameters(uniform.qparams)
 
 
+def hint_of(kind: Attribute) -> str:
+    """A quantized type in a few words; nothing for others."""
+    element = quant_element(kind)
+    if element is None:
+        return ""
+    params = element.qparams
+    low, high = _reals(params)
+    scales = sorted({number(scale) for scale in params.scale_list()}, key=float)
+    step = scales[0] if len(scales) == 1 else f"{scales[0]} to {scales[-1]}"
+    return f"{params.storage} {number(low)}..{number(high)}, step {step}"
+
+
+def _reals(params: QParams) -> tuple[float, float]:
+    """The smallest and the largest number that any code of a type means."""
+    storage = params.storage
+    pairs = list(zip(params.scale_list(), params.zero_point_list(), strict=True))
+    low = min((storage.min - zero) * scale for scale, zero in pairs)
+    return low, max((storage.max - zero) * scale for scale, zero in pairs)
+
+
 def _parameters(params: QParams) -> list[str]:
     storage = params.storage
     scales, zeros = params.scale_list(), params.zero_point_list()
-    low = min((storage.min - z) * s for s, z in zip(scales, zeros, strict=True))
-    high = max((storage.max - z) * s for s, z in zip(scales, zeros, strict=True))
+    low, high = _reals(params)
     lines = [
         f"storage: {storage.spelling}, codes {storage.min} to {storage.max}"
         f" ({'signed' if storage.signed else 'unsigned'}, {storage.width} bits)",

@@ -131,7 +131,8 @@ def actions_of(document: Document, params: lsp.CodeActionParams) -> list[lsp.Cod
     for problem in params.context.diagnostics:
         if problem.source != SOURCE:
             continue
-        data = cast("dict[str, Any]", problem.data if isinstance(problem.data, dict) else {})
+        given: Any = problem.data
+        data = cast("dict[str, Any]", given) if isinstance(given, dict) else dict[str, Any]()
         if "fix" in data:
             fix, chunk = str(data["fix"]), int(data.get("chunk", 0))
             for title, name in ((f"Run {fix}", APPLY), (f"Show what {fix} changes", SHOW)):

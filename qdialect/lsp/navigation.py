@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from lsprotocol import types as lsp
 
 from qdialect.lsp.document import Document
-from qdialect.lsp.index import Entity, Index, Outline, Span
+from qdialect.lsp.entities import Entity, Outline, Span
+from qdialect.lsp.index import Index
 
 NAME = re.compile(r"[A-Za-z_$.-][\w$.-]*|[0-9]+")
 SIGILS = {"value": "%", "block": "^", "symbol": "@"}

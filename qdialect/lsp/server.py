@@ -7,7 +7,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
@@ -18,7 +18,8 @@ from typing_extensions import override
 import qdialect
 from qdialect.lsp import completion, hovering, navigation
 from qdialect.lsp.document import Document
-from qdialect.lsp.index import Stopped
+from qdialect.lsp.entities import Stopped
+from qdialect.lsp.hints import hints
 from qdialect.lsp.lenses import (
     APPLY,
     LONGEST_RUN,
@@ -49,7 +50,7 @@ class _Protocol(LanguageServerProtocol):
     @lsp_method(lsp.TEXT_DOCUMENT_DID_CHANGE)
     @override
     def lsp_text_document__did_change(self, params: lsp.DidChangeTextDocumentParams) -> Any:
-        features: dict[str, Any] = self.fm.features  # pyright: ignore[reportUnknownMemberType]
+        features = cast("dict[str, Any]", self.fm.features)  # pyright: ignore[reportUnknownMemberType]
         yield features[lsp.TEXT_DOCUMENT_DID_CHANGE], (params,), None
 
     @override
@@ -131,6 +132,7 @@ class Server(LanguageServer):
             document.keep([entry["parses"] for entry in report], chunks)
             document.problems = [problem for entry in report for problem in entry["problems"]]
             self.publish(document)
+            self._refresh_hints()
             if max(entry["ops"] for entry in report) <= MOST_OPS_FOR_FINDINGS:
                 document.problems = document.problems + await process.request(
                     "findings",
@@ -144,6 +146,13 @@ class Server(LanguageServer):
         finally:
             if not kept:
                 self.processes.give(process)
+
+    def _refresh_hints(self) -> None:
+        """Types are known now: the client may ask for hints again."""
+        workspace = self.client_capabilities.workspace
+        asks = workspace.inlay_hint if workspace is not None else None
+        if self.settings.hints and asks is not None and asks.refresh_support:
+            self.workspace_inlay_hint_refresh(None)
 
     # -- passes ------------------------------------------------------------------
 
@@ -323,6 +332,13 @@ def _add_navigation(server: Server) -> None:
             document = server.document(params.text_document.uri)
             return await completion.complete(document, params.position, server.spare)
         return None
+
+    @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
+    async def _(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
+        with suppress(Stopped, WorkerError):
+            if server.settings.hints:
+                return await hints(server.document(params.text_document.uri), params.range)
+        return []
 
 
 def _add_passes(server: Server) -> None:

@@ -118,6 +118,11 @@ class Worker:
         found = (self._values_at(each)[0] if each >= 0 else () for each in offsets)
         return [", ".join(str(value.type) for value in values) for values in found]
 
+    def hints(self, offsets: list[int]) -> list[str]:
+        """The ranges and steps of the values that the names at `offsets` define."""
+        found = (self._values_at(each)[0] if each >= 0 else () for each in offsets)
+        return [hover.hint_of(values[0].type) if values else "" for values in found]
+
     def op(self, offset: int, name: str) -> str:
         """The op whose name is at `offset`; without types only what its class says."""
         read = self._read_at(offset)
