@@ -7,11 +7,12 @@ module of its own. Offsets here are from the start of the chunk.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
+from qdialect import errors
 from qdialect.context import QContext, new_context
 from qdialect.errors import QError, Where
 from qdialect.lsp.places import Places, read
@@ -94,14 +95,11 @@ class Chunk:
 
                 open_weights(module, self.ctx, Path(options.folder))
         except QError as error:
-            self.problems.append(self._problem(error))
+            self.problems += self._problems(error)
             return
-        errors = verification_errors(
-            module,
-            self.ctx.blobs if options.folder else None,
-            behaviors=self.ctx.declared,
-        )
-        self.problems += map(self._problem, errors)
+        store = self.ctx.blobs if options.folder else None
+        for error in verification_errors(module, store, behaviors=self.ctx.declared):
+            self.problems += self._problems(error)
 
     def findings(self, tool: str, boundary: bool, most_ops: int) -> Iterable[Problem]:
         """What `preflight` says for a tool (`all`; `off`: nothing; `auto`: for all, if the module
@@ -171,20 +169,21 @@ class Chunk:
             return _first_word(self.text)
         return self.offset(where.line, where.column or 1)
 
-    def _problem(self, error: QError) -> Problem:
-        start = self._at(error.where)
-        if not self.text[start:].strip():
-            # At the end: the last character there is.
-            start = max(0, len(self.text.rstrip()) - 1)
-        notes = [self._note(text, start) for text in error.notes]
-        return Problem(start, self.token_end(start), "error", error.message, error.code, notes)
+    def _problems(self, error: QError) -> Iterator[Problem]:
+        for each in (error, *error.also):
+            start, end = self._span(self._at(each.where))
+            notes = [self._note(text, (start, end)) for text in each.notes]
+            yield Problem(start, end, "error", each.message, each.code, notes)
 
-    def _note(self, text: str, start: int) -> Note:
-        place = re.match(rf"{re.escape(NAME)}:([0-9]+):([0-9]+): ?(.*)", text, re.DOTALL)
-        if place is None:
-            return Note(text, start, self.token_end(start))
-        at = self.offset(int(place[1]), int(place[2]))
-        return Note(place[3], at, self.token_end(at))
+    def _note(self, text: str, span: tuple[int, int]) -> Note:
+        where = text.where if isinstance(text, errors.Note) else None
+        return Note(str(text), *(span if where is None else self._span(self._at(where))))
+
+    def _span(self, start: int) -> tuple[int, int]:
+        """The token at `start`; of an error behind a token, its last character."""
+        if self.text[start : start + 1].strip():
+            return start, self.token_end(start)
+        return max(0, start - 1), min(max(start, 1), len(self.text))
 
 
 def split(text: str) -> list[tuple[int, str]]:

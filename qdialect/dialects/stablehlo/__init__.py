@@ -11,15 +11,14 @@ Text is exchanged in the generic form only: what is pretty differs between versi
 from xdsl.ir import Dialect
 
 from qdialect.dialects.stablehlo.attributes import (
+    STABLEHLO_ATTRIBUTES,
     ConvolutionDimensionsAttr,
     DotDimensionsAttr,
     GatherDimensionsAttr,
 )
 from qdialect.dialects.stablehlo.ops import OPS
 
-STABLEHLO = Dialect(
-    "stablehlo", OPS, [ConvolutionDimensionsAttr, DotDimensionsAttr, GatherDimensionsAttr]
-)
+STABLEHLO = Dialect("stablehlo", OPS, STABLEHLO_ATTRIBUTES)
 
 __all__ = [
     "STABLEHLO",

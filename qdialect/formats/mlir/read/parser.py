@@ -40,15 +40,27 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Block, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
-from xdsl.parser import AttrParser, Parser
+from xdsl.ir import (
+    Attribute,
+    AttributeInvT,
+    Block,
+    BlockArgument,
+    Dialect,
+    Operation,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.parser.generic_parser import ParserState
+from xdsl.traits import IsTerminator
 from xdsl.utils.lexer import Input, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from qdialect.errors import Where
 from qdialect.formats.mlir.read.aliases import AliasExtents
 from qdialect.formats.mlir.read.types import TENSOR, TensorTypes
+from qdialect.formats.mlir.resources import ResourceTable
+from qdialect.upstream import parse_op as parse_upstream_op
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +77,7 @@ OVERRIDDEN = (
     "_parse_builtin_densearray_attr",
     "_parse_dialect_resource_handle",
     "_parse_extended_type_or_attribute",
+    "_parse_generic_operation",
     "_parse_external_resources",
     "_parse_location",
     "_parse_op_result_list",
@@ -136,6 +149,10 @@ class MLIRParser(Parser):
         self._positions = positions
         self._file = StringAttr(positions.name)
         self._op_name_positions: list[int] = []
+        #: where values were first used that were not defined yet, by name
+        self._first_uses: dict[str, int] = {}
+        #: the op whose generic form is read
+        self._generic_op: type[Operation] | None = None
         self._unread_aliases = {m.group(1): m.start() for m in _ALIAS_DEFINITION.finditer(text)}
         self._types = TensorTypes()
         self._aliases_read_ahead: set[str] = set()
@@ -154,7 +171,7 @@ class MLIRParser(Parser):
                 self._read_type_at,
                 self._read_location_at,
             )
-        _separate_resources(ctx)
+        separate_resources(ctx)
         # As xDSL's constructor does, which takes no other lexer.
         AttrParser.__init__(self, ParserState(_Lexer(Input(text, positions.name))), ctx)
         self.ssa_values = {}
@@ -222,15 +239,51 @@ class MLIRParser(Parser):
 
     @override
     def parse_operation(self) -> Operation:
-        op = super().parse_operation()
+        start = self._current_token.span
+        results = self._parse_op_result_list()
+        word = self._parse_optional_token(MLIRTokenKind.BARE_IDENT)
+        name = self.parse_str_literal("operation name expected") if word is None else word.text
+        kind = self._get_op_by_name(name)
+        stack = self._parser_state.dialect_stack
+        stack.append(kind.dialect_name())
+        if word is None:
+            op = self._parse_generic_operation(kind)
+        else:
+            op = self._parse_custom_operation(kind)
+        stack.pop()
         position = self._op_name_positions.pop()
         if op.location is UNKNOWN_LOC:
             op.location = self._location(position)
+        self._bind_results(op, results, start)
         return op
+
+    def _parse_custom_operation(self, kind: type[Operation]) -> Operation:
+        op = parse_upstream_op(kind.name, kind, self) or kind.parse(self)
+        location = self.parse_optional_location()
+        if location is not None:
+            op.location = location
+        return op
+
+    def _bind_results(self, op: Operation, names: list[tuple[Span, int]], start: Span) -> None:
+        """Give the results of `op` the names at its beginning."""
+        count = sum(size for _, size in names)
+        if count and count != len(op.results):
+            self.raise_error(
+                f"Operation has {len(op.results)} results, but was given {count} to bind.", start
+            )
+        first = 0
+        for span, size in names:
+            results = op.results[first : first + size]
+            self._register_ssa_definition(span.text[1:], results, span)
+            first += size
 
     @override
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
         results = super()._parse_op_result_list()
+        for span, size in results:
+            if not size:
+                message = "expected named operation to have at least 1 result"
+                self.raise_error(message, span.end + 1, span.end + 1)
         self._op_name_positions.append(self.pos)
         return results
 
@@ -240,6 +293,40 @@ class MLIRParser(Parser):
             if isinstance(value, BlockArgument) and value.location is UNKNOWN_LOC:
                 value.location = self._location(span.start)
         super()._register_ssa_definition(name, values, span)
+        self._first_uses.pop(name, None)
+
+    @override
+    def resolve_operand(
+        self, operand: UnresolvedOperand, type: AttributeInvT
+    ) -> SSAValue[AttributeInvT]:
+        """The value of an operand; one that is not defined yet is looked for until the end."""
+        if operand.operand_name not in self.ssa_values:
+            self._first_uses.setdefault(operand.operand_name, operand.span.start)
+        return super().resolve_operand(operand, type)
+
+    def undefined(self) -> list[int]:
+        """Where values are first used that nothing in the text defines."""
+        places = (self._first_uses.get(name) for name in self.forward_ssa_references)
+        return sorted(place for place in places if place is not None)
+
+    @override
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        self._generic_op = op_type
+        return super()._parse_generic_operation(op_type)
+
+    @override
+    def parse_optional_successors(self) -> list[Block] | None:
+        """The blocks behind the operands of an op in the generic form, if it has some."""
+        if self._current_token.kind is MLIRTokenKind.L_SQUARE:
+            kind = self._generic_op
+            if kind is not None and not kind.has_trait(IsTerminator, value_if_unregistered=True):
+                self.raise_error("successors in non-terminator")
+        return super().parse_optional_successors()
+
+    @property
+    def op_position(self) -> int | None:
+        """Where the name of the op begins that is being read."""
+        return self._op_name_positions[-1] if self._op_name_positions else None
 
     # -- types -----------------------------------------------------------------
 
@@ -270,6 +357,11 @@ class MLIRParser(Parser):
         name = self._current_token.text
         if name not in self._aliases_read_ahead:
             start = self.pos
+            if "." in name:
+                kind = "type" if name[0] == "!" else "attribute"
+                self.raise_error(
+                    f"{kind} names with a '.' are reserved for dialect-defined names", start, start
+                )
             super()._parse_alias_def()
             fault = self._extents.fault(self.attribute_aliases[name])
             if fault is not None:
@@ -353,14 +445,6 @@ class MLIRParser(Parser):
             close = get_close_matches(name, [op.name for op in self.ctx.loaded_ops], 1, 0.8)
             hint = f"; did you mean {close[0]}?" if close else ""
             self.raise_error(f"Operation {name} is not registered{hint}", start, start + len(name))
-        if found.name == "arith.trunci":
-            from qdialect.formats.mlir.read.trunci import TruncIOp
-
-            return TruncIOp
-        if found.name == "tensor.reshape":
-            from qdialect.dialects.unranked import ReshapeOp
-
-            return ReshapeOp
         return found
 
     @override
@@ -440,7 +524,7 @@ class _Bits(_Literal):
         return next(type.iter_unpack(bits.to_bytes(width, "little")))
 
 
-def _separate_resources(ctx: Context) -> None:
+def separate_resources(ctx: Context) -> None:
     """Give the session its own table of `dense_resource` blobs: xDSL has it in the dialect
     object, which all sessions share."""
     if ctx.get_optional_dialect("builtin") is Builtin:
@@ -448,5 +532,5 @@ def _separate_resources(ctx: Context) -> None:
             "builtin",
             list(Builtin.operations),
             list(Builtin.attributes),
-            [OpAsmDialectInterface()],
+            [ResourceTable()],
         )

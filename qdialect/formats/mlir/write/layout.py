@@ -7,7 +7,7 @@ several as `%0:2`; the predecessors of a block as a comment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from typing_extensions import override
@@ -23,13 +23,14 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
 from qdialect.errors import QError
 from qdialect.formats.mlir.write.names import value_names
 from qdialect.formats.mlir.write.resources import ResourcePrinter
 from qdialect.ops.locations import op_where
+from qdialect.upstream import is_written, print_op
 
 _FUNC_PROPERTIES = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "res_attrs")
 
@@ -39,7 +40,16 @@ class LayoutPrinter(ResourcePrinter):
 
     def name_values(self, top: Operation) -> None:
         """Give the values in `top` the names that mlir-opt gives them."""
-        self._ssa_values.update(value_names(top, generic=self.print_generic_format))
+        self.take_names(value_names(top, generic=self.print_generic_format), top)
+
+    def take_names(self, names: Mapping[SSAValue, str], top: Operation) -> None:
+        """Use these names of values; the blocks in `top` are numbered in each region."""
+        self._ssa_values.update(names)
+        for op in top.walk():
+            for region in op.regions:
+                if region.first_block is not region.last_block:
+                    for index, block in enumerate(region.blocks):
+                        self._blocks[block] = f"bb{index}"
 
     # -- ops -----------------------------------------------------------------
 
@@ -59,20 +69,23 @@ class LayoutPrinter(ResourcePrinter):
             self.enter_scope()
         if isinstance(op, UnregisteredOp):
             self._print_unregistered(op)
-        elif self.print_generic_format or Operation.print is type(op).print:
+        elif self.print_generic_format or not self._has_custom_form(op):
             self.print_string(f'"{op.name}"')
             self.print_op_with_default_format(op)
         else:
             self.print_string(_elided(op))
             if isinstance(op, FuncOp):
                 self._print_func(op)
-            else:
+            elif not print_op(op, self):
                 op.print(self)
             if self.print_debuginfo:
                 self.print_string(" ")
                 self.print_attribute(op.location)
         if scope:
             self.exit_scope()
+
+    def _has_custom_form(self, op: Operation) -> bool:
+        return Operation.print is not type(op).print or is_written(op)
 
     def _print_unregistered(self, op: UnregisteredOp) -> None:
         name = op.attributes.pop("op_name__")
@@ -81,6 +94,13 @@ class LayoutPrinter(ResourcePrinter):
             self.print_op_with_default_format(op)
         finally:
             op.attributes["op_name__"] = name
+
+    @override
+    def print_successors(self, successors: Sequence[Block]) -> None:
+        """Write the blocks that an op in the generic form may go on with."""
+        if successors:
+            with self.in_square_brackets():
+                self.print_list(successors, self.print_block_name)
 
     @override
     def _print_results(self, op: Operation) -> None:
@@ -163,7 +183,9 @@ class LayoutPrinter(ResourcePrinter):
         before = [
             other
             for other in region.blocks
-            if other.last_op is not None and block in other.last_op.successors
+            if other.last_op is not None
+            for successor in other.last_op.successors
+            if successor is block
         ]
         if not before:
             if block is not region.first_block:
