@@ -331,11 +331,11 @@ class RegionValue(Directive):
 
 
 def close_region(state: Reading, region: Region, terminator: str) -> None:
-    """Add the terminator that the text leaves out."""
+    """Add the block and the terminator that the text leaves out."""
+    if region.first_block is None and (terminator or "no-terminator" in state.row.traits):
+        region.add_block(Block())
     if not terminator:
         return
-    if region.first_block is None:
-        region.add_block(Block())
     for block in region.blocks:
         last = block.last_op
         if last is None or not _is_terminator(last):
@@ -359,6 +359,7 @@ def print_region(
         region,
         print_entry_block_args=arguments,
         print_block_terminators=not _elides(region, terminator),
+        print_empty_block=False,
     )
 
 
