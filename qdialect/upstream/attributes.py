@@ -82,11 +82,11 @@ def parse_optional_property(parser: Parser, dialect: str, kind: Property) -> Att
         return parser.parse_optional_attribute()
     if token.kind not in starts:
         return None
-    if kind.kind == "enum" and token.kind is MLIRTokenKind.BARE_IDENT:
-        if token.text not in find_enum(dialect, kind.detail).values:
-            return None
-    if kind.kind == "typed" and token.kind is MLIRTokenKind.BARE_IDENT:
-        if token.text not in ("true", "false"):
+    if token.kind is MLIRTokenKind.BARE_IDENT:
+        words = {"typed": ("true", "false")}.get(kind.kind)
+        if kind.kind == "enum":
+            words = find_enum(dialect, kind.detail).values
+        if words is not None and token.text not in words:
             return None
     return parse_property(parser, dialect, kind)
 
@@ -135,7 +135,7 @@ def stripped(printer: Printer, value: Attribute, mnemonic: str) -> str:
     before, printer.stream = printer.stream, StringIO()
     try:
         printer.print_attribute(value)
-        text = cast("StringIO", printer.stream).getvalue()
+        text = printer.stream.getvalue()
     finally:
         printer.stream = before
     dialect, _, name = mnemonic.partition(".")
@@ -214,9 +214,7 @@ def _print_array(printer: Printer, array: DenseArrayBase[Any]) -> None:
                 lambda value: printer.print_string("true" if value else "false"),
             )
         else:
-            printer.print_list(
-                array.get_values(), lambda value: printer.print_int(cast("int", value))
-            )
+            printer.print_list(array.get_values(), lambda value: printer.print_int(value))
 
 
 def _parse_enum(parser: Parser, enum: Enum) -> Attribute:

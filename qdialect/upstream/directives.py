@@ -12,7 +12,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Block, Region
-from xdsl.parser import Parser
+from xdsl.parser import UnresolvedOperand
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.upstream.attributes import (
@@ -173,7 +173,7 @@ class Operands(Directive):
         state.operands[self.value.name] = [value for group in groups for value in group]
         state.groups[self.value.segments] = [len(group) for group in groups]
 
-    def _distribute(self, state: Reading, found: list[Parser.UnresolvedOperand]) -> None:
+    def _distribute(self, state: Reading, found: list[UnresolvedOperand]) -> None:
         """Give each name its operands: those that repeat have what the others leave."""
         values = state.row.operands
         single = sum(not value.repeat for value in values)
@@ -419,7 +419,7 @@ class AttributeDictionary(Directive):
             return
         if self.keyword:
             found = parser.parse_optional_attr_dict_with_keyword()
-            entries = {} if found is None else found.data
+            entries = dict[str, Attribute]() if found is None else dict(found.data)
         else:
             entries = parser.parse_optional_attr_dict()
         for name, value in entries.items():
@@ -459,9 +459,7 @@ class AttributeDictionary(Directive):
 class Group(Directive):
     """`( .. )?`: written when its anchor is present."""
 
-    def __init__(
-        self, first: tuple[Directive, ...], otherwise: tuple[Directive, ...] = ()
-    ) -> None:
+    def __init__(self, first: tuple[Directive, ...], otherwise: tuple[Directive, ...] = ()) -> None:
         self.first = first
         self.otherwise = otherwise
         self._anchor = _anchor(first)
@@ -531,9 +529,7 @@ class CustomSyntax(ABC):
 
     def is_present(self, state: Writing, arguments: Sequence[Directive | str]) -> bool:
         """Whether there is something to write: any of its arguments."""
-        return any(
-            part.is_present(state) for part in arguments if isinstance(part, Directive)
-        )
+        return any(part.is_present(state) for part in arguments if isinstance(part, Directive))
 
 
 class Custom(Directive):

@@ -64,7 +64,9 @@ class Reading:
         known = self.types.get(name)
         if known is None:
             rule = self.row.types.get(name)
-            repeats = {value.name: value.repeat for value in (*self.row.operands, *self.row.results)}
+            repeats = {
+                value.name: value.repeat for value in (*self.row.operands, *self.row.results)
+            }
             if name in self.operands and not self.operands[name] and repeats[name]:
                 known = []
             elif rule is not None:
@@ -174,7 +176,6 @@ class Writing:
     def is_bound(self, name: str) -> bool:
         """Whether arguments of a region were written before it."""
         return name in self._bound
-
 
 
 class Parts(NamedTuple):

@@ -59,6 +59,10 @@ def _elements(types: Types) -> Types:
     return [kind.element_type] * count
 
 
+def _tensors(types: Types) -> Types:
+    return [kind for kind in types if isinstance(cast("object", kind), _Tensor)]
+
+
 def _last_extent(types: Types, change: Callable[[int], int]) -> Types:
     kind = cast("VectorType[Any]", types[0])
     shape = list(kind.get_shape())
@@ -76,6 +80,6 @@ RULES: Mapping[str, Callable[[Types], Types]] = {
     "half": lambda types: _last_extent(types, lambda extent: extent // 2),
     "double": lambda types: _last_extent(types, lambda extent: 2 * extent),
     "elements": _elements,
-    "tensors": lambda types: [kind for kind in types if isinstance(kind, _Tensor)],
+    "tensors": _tensors,
 }
 """Types from types, by the word of the rule."""

@@ -97,6 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", help="one dialect")
     args = parser.parse_args(arguments)
     overrides = read_overrides(HANDWRITTEN.read_text())
+    sources: list[tuple[Mapping[str, tuple[str, ...]], Path, list[Path]]]
     sources = [(MLIR, args.mlir, [args.mlir])]
     if args.stablehlo:
         sources.append((STABLEHLO, args.stablehlo, [args.stablehlo, args.mlir]))
