@@ -73,7 +73,6 @@ class Writing:
         return self.properties.get(name)
 
 
-
 class Parts(NamedTuple):
     """The parts of an op, by the names of its row."""
 

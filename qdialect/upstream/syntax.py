@@ -93,18 +93,17 @@ def _infer_types(state: Reading, start: int) -> None:
             state.parser.raise_error(f"the type of '{value.name}' is unknown", start)
 
 
-def _inferred(
-    state: Reading, name: str, rule: str, source: str
-) -> Sequence[Attribute] | None:
+def _inferred(state: Reading, name: str, rule: str, source: str) -> Sequence[Attribute] | None:
     count = len(state.operands[name]) if name in state.operands else None
     if rule == "is":
         repeats = {value.name: value.repeat for value in state.row.operands}
         wanted = count if name in repeats else 1
         return [_constant_type(state, source)] * (wanted or 0)
     if rule == "attribute":
-        kind = getattr(state.properties.get(source), "type", None) or getattr(
-            state.properties.get(source), "get_type", lambda: None
-        )()
+        kind = (
+            getattr(state.properties.get(source), "type", None)
+            or getattr(state.properties.get(source), "get_type", lambda: None)()
+        )
         return None if kind is None else [kind]
     known = state.types.get(source)
     if known is None:

@@ -18,9 +18,7 @@ from qdialect.dialects.stablehlo.attributes import (
 )
 from qdialect.dialects.stablehlo.ops import OPS
 
-STABLEHLO = Dialect(
-    "stablehlo", OPS, STABLEHLO_ATTRIBUTES
-)
+STABLEHLO = Dialect("stablehlo", OPS, STABLEHLO_ATTRIBUTES)
 
 __all__ = [
     "STABLEHLO",

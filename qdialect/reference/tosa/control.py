@@ -65,7 +65,11 @@ def _read(op: Operation, operands: Sequence[Array], machine: Machine) -> Sequenc
             raise InputError(f"no variable '{name}'", where=place(op), code="no-variable")
         kind = op.results[0].type
         if attribute(variable, "initial_value") is None:
-            return [np.zeros([int(n) for n in _shape(variable, machine)], machine.evaluation.dtype(kind))]
+            return [
+                np.zeros(
+                    [int(n) for n in _shape(variable, machine)], machine.evaluation.dtype(kind)
+                )
+            ]
         return [elements(variable, "initial_value", machine.evaluation)]
     return [machine.variables[name]]
 

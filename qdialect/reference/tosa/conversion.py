@@ -1,9 +1,9 @@
 """Ops of TOSA that change numbers' types: rescales, tables, casts.
 
-    rescale    clamp(((x - input_zp) * m + 2**(k-1) [+- 2**30]) >> k) + output_zp)
-    table      i8: one of 256 entries; i16: between two of 513, 7 bits finer
-    cast       between floats: nearest even; to integers: nearest even, saturated; between
-               integers: the lowest bits
+rescale    clamp(((x - input_zp) * m + 2**(k-1) [+- 2**30]) >> k) + output_zp)
+table      i8: one of 256 entries; i16: between two of 513, 7 bits finer
+cast       between floats: nearest even; to integers: nearest even, saturated; between
+           integers: the lowest bits
 """
 
 from __future__ import annotations

@@ -87,7 +87,9 @@ def _argmax(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
     return result(op, np.argmax(x, axis=axis), evaluation)
 
 
-def _reduction(function: Callable[..., Array], ignoring: Callable[..., Array] | None = None) -> Kernel:
+def _reduction(
+    function: Callable[..., Array], ignoring: Callable[..., Array] | None = None
+) -> Kernel:
     """Along one dimension, which stays with extent 1."""
 
     def kernel(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:

@@ -198,9 +198,7 @@ def longs(array: Array) -> Longs:
     return array.astype(np.int64)
 
 
-def result(
-    op: Operation, values: Array, evaluation: Evaluation, number: int = 0
-) -> list[Array]:
+def result(op: Operation, values: Array, evaluation: Evaluation, number: int = 0) -> list[Array]:
     """The one result of `op` (or its result `number`): `stored` in its type."""
     return [stored(values, op.results[number].type, evaluation)]
 

@@ -52,21 +52,15 @@ def _padded(x: Doubles, pad: Sequence[int], fill: float = 0.0) -> Doubles:
 
 def _tap(x: Doubles, place: Sequence[int], count: Sequence[int], stride: Sequence[int]) -> Doubles:
     """What one tap of every window reads of x [N, spatial..., C]."""
-    inner = [
-        slice(p, p + (n - 1) * s + 1, s) for p, n, s in zip(place, count, stride, strict=True)
-    ]
+    inner = [slice(p, p + (n - 1) * s + 1, s) for p, n, s in zip(place, count, stride, strict=True)]
     return x[(slice(None), *inner)]
 
 
-def _counts(
-    size: Sequence[int], reach: Sequence[int], stride: Sequence[int]
-) -> tuple[int, ...]:
+def _counts(size: Sequence[int], reach: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
     return tuple((n - r) // s + 1 for n, r, s in zip(size, reach, stride, strict=True))
 
 
-def _convolution(
-    op: Operation, operands: Sequence[Array], evaluation: Evaluation
-) -> list[Array]:
+def _convolution(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """conv2d, conv3d: weight [O, kernel..., I]; depthwise_conv2d: weight [kernel..., C, M]."""
     x, w = _offset(op, operands, 0, 3), _offset(op, operands, 1, 4)
     depthwise = op_kind(op) == "depthwise_conv2d"
