@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from qdialect.cli.flags import (
+    BYTECODE_VERSION,
+    EMIT_BYTECODE,
     FORCE,
     HELP,
     NUMERICS_INPUTS,
@@ -111,6 +113,8 @@ COMMAND = Command(
             "default: 100)",
         ),
         QUANT_TEXT,
+        EMIT_BYTECODE,
+        BYTECODE_VERSION,
         value("mlir-print-ir-before", "P", "print the module before pass P"),
         value("mlir-print-ir-after", "P", "print the module after pass P"),
         switch("mlir-print-ir-before-all", "print the module before each pass"),

@@ -82,7 +82,7 @@ def _dot(call: Call, operands: Sequence[Array]) -> list[Array]:
 
 def _convolution(call: Call, operands: Sequence[Array]) -> list[Array]:
     x, w = _wide(call, operands[:2]) if len(operands) == 2 else _wide(_two(call), operands[:2])
-    layouts = cast("tuple[Sequence[str], ...]", getattr(call.require("dimension_numbers"), "data"))  # noqa: B009, E501
+    layouts = cast("tuple[Sequence[str], ...]", getattr(call.require("dimension_numbers"), "data"))  # noqa: B009
     names = sorted((n for n in layouts[0] if n.isdigit()), key=int)
     rank = len(names)
     x = x.transpose([layouts[0].index(n) for n in ("b", "f", *names)])

@@ -12,8 +12,9 @@ from typing import Protocol
 import numpy as np
 from xdsl.ir import Operation, Region
 
+from qdialect.dialects.tosa.attributes import attribute, required
 from qdialect.errors import InputError
-from qdialect.reference.tosa.values import attribute, elements, required
+from qdialect.reference.tosa.values import elements
 from qdialect.reference.values import Array, Evaluation, place
 
 

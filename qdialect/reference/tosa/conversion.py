@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from xdsl.ir import Operation
 
+from qdialect.dialects.tosa.attributes import flag_of, keyword_of
 from qdialect.errors import UnsupportedError
 from qdialect.reference.tosa.values import (
     bounds,
-    flag_of,
     is_float,
-    keyword_of,
     longs,
     reals,
     result,

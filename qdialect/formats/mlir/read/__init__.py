@@ -1,4 +1,4 @@
-"""Reads MLIR text into a module, and opens the file of weights that the module names.
+"""Reads MLIR, text or bytecode, into a module, and opens the file of weights that text names.
 
 Every error in the text is an InputError with line and column: xDSL's exceptions do not leave
 this room.
@@ -9,28 +9,36 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError
 
 from qdialect.context import QContext
-from qdialect.dialects.module_format import SUFFIX
 from qdialect.errors import InputError, Note, QError, Where
+from qdialect.formats.bytecode.layout import MAGIC
 from qdialect.formats.mlir.read.parser import MLIRParser, Positions
 from qdialect.ops.locations import op_where
 from qdialect.verify import verifier
 from qdialect.verify.verifier import BLOBS
 
+if TYPE_CHECKING:
+    from qdialect.formats.bytecode.cursor import Data
+
 __all__ = [
     "BLOBS",
     "Parsed",
+    "bytecode_module",
+    "decode",
+    "is_bytecode",
     "load_module",
     "parse_text",
     "read_module",
     "read_text",
     "verify_module",
 ]
+
+_OLD_MAGIC = b"\x89QMOD\r\n\x1a"
 
 
 class Parsed(NamedTuple):
@@ -49,7 +57,7 @@ def read_module(
     line_offset: int = 0,
 ) -> ModuleOp:
     """The module in `source`: MLIR text (a `str`) or the path of a file (a `Path`), which
-    is text, or a `.qmod` file that `save_module` wrote.
+    is text or bytecode, whatever it is called.
 
     The module is not verified.  Its weight store, if it names one, is opened from
     `folder`, which is that of the file.  Without a folder the store stays closed.
@@ -60,8 +68,10 @@ def read_module(
         text = source
     else:
         path = Path(source)
-        if path.suffix == SUFFIX:
-            return _read_module_file(path, ctx)
+        if is_bytecode(path):
+            from qdialect.formats.bytecode.read import mapped
+
+            return bytecode_module(mapped(path), ctx, str(path))
         text, name, folder = read_text(path), str(path), path.parent
     return parse_text(text, ctx, name, folder=folder, line_offset=line_offset).module
 
@@ -78,11 +88,36 @@ def verify_module(module: ModuleOp, ctx: QContext) -> None:
     verifier.verify_module(module, ctx.blobs, behaviors=ctx.declared)
 
 
-def _read_module_file(path: Path, ctx: QContext) -> ModuleOp:
-    from qdialect.formats.qmod.read import module_of
+def is_bytecode(path: Path) -> bool:
+    """Whether a file begins like MLIR bytecode; False for one that cannot be read.
 
-    module = module_of(_read_bytes(path), ctx, str(path))
-    _open_weights(module, ctx, path.parent)
+    InputError (`old-module-file`) for a `.qmod` file, which versions before 1.1 wrote.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_OLD_MAGIC))
+    except OSError:
+        return False
+    if start == _OLD_MAGIC:
+        raise InputError(
+            "a .qmod file, which is read no more",
+            where=Where(str(path)),
+            code="old-module-file",
+            notes=(
+                "let the version of qdialect that wrote it write text (qopt-opt x.qmod -o x.mlir); "
+                "MLIR bytecode, .mlirbc, is in its place",
+            ),
+        )
+    return start.startswith(MAGIC)
+
+
+def bytecode_module(data: Data, ctx: QContext, name: str) -> ModuleOp:
+    """The module of MLIR bytecode; InputError (`bad-bytecode`). It is not verified."""
+    from qdialect.formats.bytecode.read import module_of
+    from qdialect.formats.mlir.read.named_weights import take_weights
+
+    module = module_of(data, ctx, name)
+    take_weights(module, ctx)
     return module
 
 
@@ -145,6 +180,10 @@ def parse_text(
         # The text has no `module`: as in mlir-opt it is at line 0.
         module.location = FileLineColLoc(StringAttr(name), IntAttr(0), IntAttr(0))
     ctx.external_resources.update(parser.external_resources)
+    if "dense_resource" in text:
+        from qdialect.formats.mlir.read.named_weights import take_weights
+
+        take_weights(module, ctx)
     if folder is not None:
         _open_weights(module, ctx, folder)
     return Parsed(module, parser.external_resources)
