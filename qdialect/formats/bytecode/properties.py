@@ -13,7 +13,7 @@ An op that was not registered where the file was written has its properties as a
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, UnitAttr, i32
 from xdsl.ir import Attribute
@@ -38,7 +38,7 @@ class _Item(NamedTuple):
     name: str
     presence: str
     """`required`, `optional`, `flag` or `sizes`."""
-    count: int = 0
+    groups: int = 0
     """How many groups there are sizes of."""
 
 
@@ -67,6 +67,11 @@ def _items(name: str) -> tuple[_Item, ...] | None:
         items.append(_Item("resultSegmentSizes", "sizes", len(row.results)))
     # Flags are no attributes and stand behind these.
     return tuple(sorted(items, key=lambda item: (item.presence == "flag", item.name)))
+
+
+def has_row(name: str) -> bool:
+    """Whether it is known how an op encodes its properties."""
+    return _items(name) is not None
 
 
 def inherent_names(name: str) -> frozenset[str]:
@@ -126,7 +131,7 @@ class PropertyReader:
                     found[item.name] = self._entries.attribute_at(at, part)
         for item in items if has_arrays else ():
             if item.presence == "sizes":
-                found[item.name] = DenseArrayBase.from_list(i32, _sizes(part, item.count))
+                found[item.name] = DenseArrayBase.from_list(i32, _sizes(part, item.groups))
         return found
 
 
@@ -205,7 +210,6 @@ class PropertyWriter:
                 out += number(self._writer.attribute(value))
         for item in items if has_arrays else ():
             if item.presence == "sizes":
-                array = cast("DenseArrayBase", found[item.name])
-                sizes = cast("tuple[int, ...]", array.get_values())
+                sizes: tuple[int, ...] = cast("Any", found[item.name]).get_values()
                 out += number(len(sizes) << 1) + b"".join(map(number, sizes))
         return bytes(out)

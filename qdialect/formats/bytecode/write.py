@@ -29,7 +29,7 @@ from qdialect.formats.bytecode.layout import (
     ResourceKind,
     Section,
 )
-from qdialect.formats.bytecode.properties import PropertyWriter, inherent_names
+from qdialect.formats.bytecode.properties import PropertyWriter, has_row, inherent_names
 from qdialect.formats.bytecode.use_orders import numbered_ops, stated_order
 from qdialect.formats.bytecode.write_entries import ALIGNMENT, EntryWriter
 from qdialect.formats.mlir.resources import ResourceBlob
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from qdialect.formats.mlir.write.resources import Resources
 
 Piece = bytes | memoryview
-
-OURS = ("nn", "onnx")
-"""Dialects that no other tool has."""
 
 
 def module_bytes(
@@ -153,8 +150,10 @@ class _Kind:
         self.is_isolated = op.has_trait(IsolatedFromAbove)
         self.is_unregistered = isinstance(op, UnregisteredOp)
         self.inherent = inherent_names(name)
-        #: whether no other tool has the op
-        self.is_foreign = self.is_unregistered or name.partition(".")[0] in OURS
+        #: whether other tools may have the op, and then know how to read its properties
+        self.is_elsewhere = has_row(name) or not (
+            self.is_unregistered or type(op).__module__.startswith("qdialect.")
+        )
 
 
 class _OpWriter:
@@ -187,7 +186,7 @@ class _OpWriter:
                 yield before, group
                 group = []
             before = dialect
-            group.append((rest, not self.names[name].is_foreign))
+            group.append((rest, self.names[name].is_elsewhere))
         if group:
             yield before, group
 
@@ -266,7 +265,7 @@ class _OpWriter:
         if kind.inherent:
             properties = {**attributes, **properties}
             attributes = {}
-        found, rest = self.properties.write(kind.name, not kind.is_foreign, properties)
+        found, rest = self.properties.write(kind.name, kind.is_elsewhere, properties)
         attributes = {**attributes, **rest}
         if attributes:
             put(out, self._writer.dictionary(attributes))

@@ -119,8 +119,10 @@ def save_module(
     target = Path(path)
     if target.suffix == SUFFIX or bytecode_version is not None:
         version = WRITTEN if bytecode_version is None else bytecode_version
-        options = {"inline_weights": inline_weights, "text_version": text_version}
-        _save_bytecode(target, bytecode(module, ctx, version=version, **options))
+        pieces = bytecode(
+            module, ctx, version=version, inline_weights=inline_weights, text_version=text_version
+        )
+        _save_bytecode(target, pieces)
         return
     keys = set[str]() if inline_weights else blob_keys(module)
     store = target.with_suffix(".safetensors")
