@@ -55,6 +55,11 @@ COMMAND = Command(
         VERIFY_NUMERICS,
         NUMERICS_INPUTS,
         switch("inline-weights", "write weights into the text"),
+        switch(
+            "mlir-print-op-on-diagnostic",
+            "show the op below an error about it (default: true)",
+            default=True,
+        ),
         switch("split-input-file", "process the pieces between '// -----' lines one by one"),
         switch("verify-diagnostics", "check 'expected-error {{..}}' comments"),
         switch("verify-each", "verify after each pass (default: true)", default=True),

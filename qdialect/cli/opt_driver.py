@@ -188,6 +188,11 @@ class OptDriver:
                     )
                 )
             if errors:
+                from qdialect.formats.mlir.write.diagnostics import show_operation
+
+                below = self.args.switch("mlir-print-op-on-diagnostic")
+                below = below and not self.args.switch("verify-diagnostics")
+                errors[:] = [show_operation(error, below=below) for error in errors]
                 return None
         if self.profile is not None:
             from qdialect.profile.assume import state_ranges
