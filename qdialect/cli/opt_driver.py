@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qdialect.cli.flags import Arguments, bytecode_version, write, write_binary
+from qdialect.cli.flags import Arguments, bytecode_version, is_bytecode_wanted, write, write_binary
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
 from qdialect.errors import InputError, PassFailure, QError, UsageError, Where
@@ -73,8 +73,7 @@ class OptDriver:
             "keep_names": args.switch("keep-value-names"),
             "text_version": args.text("quant-text"),
         }
-        #: the version of bytecode to write; None for text
-        self.bytecode_version = bytecode_version(args)
+        self.writes_bytecode = is_bytecode_wanted(args)
         self.strict = args.switch("verify-quant-strict")
         self.sources = Sources()
         self.code = OK
@@ -235,13 +234,13 @@ class OptDriver:
 
     def _write(self) -> None:
         output = self.args.text("o")
-        if self.bytecode_version is not None and len(self.outputs) > 1:
+        if self.writes_bytecode and len(self.outputs) > 1:
             raise UsageError("a file of bytecode holds one module")
-        if output in (None, "-") and self.bytecode_version is not None:
+        if output in (None, "-") and self.writes_bytecode:
             with self._phase("Output"):
                 for module, ctx in self.outputs:
                     options = {k: self.spelling[k] for k in ("inline_weights", "text_version")}
-                    version = self.bytecode_version
+                    version = bytecode_version(self.args)
                     write_binary(bytecode(module, ctx, version=version, **options))
         elif output in (None, "-"):
             with self._phase("Output"):
@@ -253,8 +252,14 @@ class OptDriver:
     def _save(self, path: Path) -> None:
         if len(self.outputs) == 1:
             module, ctx = self.outputs[0]
-            version = self.bytecode_version
-            save_module(module, ctx, path, bytecode_version=version, **self.spelling)
+            save_module(
+                module,
+                ctx,
+                path,
+                as_bytecode=self.writes_bytecode,
+                bytecode_version=bytecode_version(self.args),
+                **self.spelling,
+            )
         else:
             save_text(path, self._joined(None))
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from qdialect.formats.bytecode.write_entries import EntryWriter
 
 _OLDER = "files of version 4 have properties as a dictionary: --emit-bytecode-version=4"
-_FLAGS = {("affine.linearize_index", "disjoint")}
-"""Properties that are no attributes, but flags."""
+_FLAGS = {"affine.linearize_index": frozenset(("disjoint",))}
+"""Properties that are no attributes, but flags; in version 4 they get lost."""
 _INDEX_BITS = 8
 """The most bits that the place of a size may take."""
 
@@ -54,7 +54,7 @@ def _items(name: str) -> tuple[_Item, ...] | None:
         _Item(
             kind.name,
             "flag"
-            if (name, kind.name) in _FLAGS
+            if kind.name in flag_names(name)
             else "required"
             if kind.presence == "required"
             else "optional",
@@ -77,6 +77,11 @@ def has_row(name: str) -> bool:
 def inherent_names(name: str) -> frozenset[str]:
     """The names of the properties of an op that has a row; none for others."""
     return frozenset(item.name for item in _items(name) or ())
+
+
+def flag_names(name: str) -> frozenset[str]:
+    """The names of the properties of an op that are flags."""
+    return _FLAGS.get(name, frozenset())
 
 
 class PropertyReader:

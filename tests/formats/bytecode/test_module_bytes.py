@@ -230,6 +230,27 @@ def test_files_of_the_old_format(tmp_path: Path) -> None:
     assert "-o x.mlir" in caught.value.notes[0]
 
 
+def test_values_from_around() -> None:
+    """Regions of ops that nobody knows see them; those of isolated ops do not."""
+    ctx = new_context(allow_unregistered=True)
+    inner = '"t.op"() ({\n  "t.use"(%0) : (i1) -> ()\n}) : () -> ()\n'
+    module = read_module(f'%0 = "t.a"() : () -> i1\n{inner}', ctx)
+    _again(module, ctx)
+    module = read_module(f'%0 = "t.a"() : () -> i1\nmodule {{\n{inner}}}', ctx)
+    with pytest.raises(QError, match=r"'t\.use' op uses a value that is not defined"):
+        _data(module, ctx)
+
+
+def test_version_that_keeps_properties() -> None:
+    """Of ops that nobody knows version 4 cannot tell them from attributes."""
+    ctx = new_context(allow_unregistered=True)
+    module = read_module('"t.op"() <{a = 1 : i8}> {b = 2 : i8} : () -> ()', ctx)
+    data = b"".join(bytes(piece) for piece in bytecode(module, ctx))
+    assert data[4] == 6 << 1 | 1
+    read = bytecode_module(data, new_context(allow_unregistered=True), "x")
+    assert _text(read, ctx) == _text(module, ctx)
+
+
 def test_properties_that_nobody_knows() -> None:
     """Of an op that is not in the tables they cannot be written in the encoding of its dialect."""
     ctx = new_context(allow_unregistered=True)

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, ParametrizedAttribute
 
 from qdialect.context import QContext
 from qdialect.errors import InputError, QError, Where
-from qdialect.formats.bytecode.layout import SUFFIX, WRITTEN
+from qdialect.formats.bytecode.layout import SUFFIX
 from qdialect.formats.mlir.write.printer import BLOB, MLIRPrinter
 from qdialect.formats.mlir.write.resources import Resources
 from qdialect.ops.locations import op_where
@@ -104,11 +104,12 @@ def save_module(
     inline_weights: bool = False,
     keep_names: bool = True,
     text_version: TextVersion | str | None = None,
+    as_bytecode: bool = False,
     bytecode_version: int | None = None,
 ) -> None:
     """Write `x.mlir`, and its weights to `x.safetensors` unless they go inline.
 
-    A file called `.mlirbc`, or one with a `bytecode_version`, is MLIR bytecode: it has locations
+    A file called `.mlirbc`, or one with `as_bytecode`, is MLIR bytecode: it has locations
     always, names of values never, and the weights in it as resources, or with `inline_weights`
     as elements of attributes.
 
@@ -117,10 +118,13 @@ def save_module(
     weights: where it is replaced, the store keeps the old ones until that is done.
     """
     target = Path(path)
-    if target.suffix == SUFFIX or bytecode_version is not None:
-        version = WRITTEN if bytecode_version is None else bytecode_version
+    if target.suffix == SUFFIX or as_bytecode:
         pieces = bytecode(
-            module, ctx, version=version, inline_weights=inline_weights, text_version=text_version
+            module,
+            ctx,
+            version=bytecode_version,
+            inline_weights=inline_weights,
+            text_version=text_version,
         )
         _save_bytecode(target, pieces)
         return
@@ -162,11 +166,14 @@ def bytecode(
     module: ModuleOp,
     ctx: QContext,
     *,
-    version: int = WRITTEN,
+    version: int | None = None,
     inline_weights: bool = False,
     text_version: TextVersion | str | None = None,
 ) -> list[Piece]:
-    """A module as MLIR bytecode, in pieces: large weights are views of the session's store."""
+    """A module as MLIR bytecode, in pieces: large weights are views of the session's store.
+
+    Default: version 4, or 6 where that keeps properties of ops that nobody knows.
+    """
     from qdialect.formats.bytecode.write import module_bytes
 
     with (
