@@ -291,6 +291,14 @@ def write(text: str) -> None:
     sys.stdout.write(text)
 
 
+def are_weights_inline(args: Arguments) -> bool:
+    """Whether weights go into the text: as the flag says, else in text for other tools, which know
+    no store of ours."""
+    if args.has("inline-weights"):
+        return args.switch("inline-weights")
+    return args.switch("mlir-print-op-generic") or args.has("quant-text")
+
+
 def is_bytecode_wanted(args: Arguments) -> bool:
     """Whether flags ask for bytecode, by their name or by that of the file."""
     from qdialect.formats.bytecode.layout import SUFFIX

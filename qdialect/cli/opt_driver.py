@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qdialect.cli.flags import Arguments, bytecode_version, is_bytecode_wanted, write, write_binary
+from qdialect.cli.flags import (
+    Arguments,
+    are_weights_inline,
+    bytecode_version,
+    is_bytecode_wanted,
+    write,
+    write_binary,
+)
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
 from qdialect.errors import InputError, PassFailure, QError, UsageError, Where
@@ -69,7 +76,7 @@ class OptDriver:
         self.spelling: dict[str, Any] = {
             "generic": args.switch("mlir-print-op-generic"),
             "debuginfo": args.switch("mlir-print-debuginfo"),
-            "inline_weights": args.switch("inline-weights"),
+            "inline_weights": are_weights_inline(args),
             "keep_names": args.switch("keep-value-names"),
             "text_version": args.text("quant-text"),
         }
@@ -236,6 +243,8 @@ class OptDriver:
         output = self.args.text("o")
         if self.writes_bytecode and len(self.outputs) > 1:
             raise UsageError("a file of bytecode holds one module")
+        if self.writes_bytecode:
+            self.spelling["inline_weights"] = self.args.switch("inline-weights")
         if output in (None, "-") and self.writes_bytecode:
             with self._phase("Output"):
                 for module, ctx in self.outputs:

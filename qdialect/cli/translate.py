@@ -17,6 +17,7 @@ from qdialect.cli.flags import (
     VERSION,
     Arguments,
     Command,
+    are_weights_inline,
     bytecode_version,
     is_bytecode_wanted,
     parse,
@@ -214,7 +215,7 @@ def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Argume
     elif path is None:
         write(module_text(module, ctx, inline_weights=True, **spelling))
     else:
-        inline = args.switch("inline-weights")
+        inline = are_weights_inline(args)
         save_module(module, ctx, path, inline_weights=inline, **spelling)
 
 
