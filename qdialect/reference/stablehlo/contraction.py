@@ -35,9 +35,7 @@ def _result(call: Call, value: Array) -> Array:
 
 
 def _dims(call: Call, name: str) -> tuple[int, ...]:
-    numbers = cast(
-        "dict[str, tuple[int, ...]]", getattr(call.require("dot_dimension_numbers"), "values")
-    )  # noqa: B009, E501
+    numbers = cast("dict[str, tuple[int, ...]]", call.require("dot_dimension_numbers").values)
     return numbers[name]
 
 
@@ -191,7 +189,7 @@ def _ragged_dot(call: Call, operands: Sequence[Array]) -> list[Array]:
         raise UnsupportedError(f"'{call.name}' with {numbers} is not computed")
     x, w = _wide(
         Call(call.op, call.operand_types[:2], call.result_types, call.evaluation), (lhs, rhs)
-    )  # noqa: E501
+    )
     result = np.zeros((lhs.shape[0], rhs.shape[2]), x.dtype)
     first = 0
     for group, size in enumerate(sizes.tolist()):
