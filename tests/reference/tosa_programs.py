@@ -120,15 +120,13 @@ def _window(p: Program) -> tuple[list[int], list[int], list[int], list[int], lis
     kernel, stride, dilation = p.shape(2, 1, 4), p.shape(2, 1, 3), p.shape(2, 1, 3)
     count = p.shape(2, 1, 4)
     pads = [int(n) for n in p.rng.integers(0, 2, 4)]
-    reach = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(count, stride, kernel, dilation)]
-    size = [max(r - pads[2 * i] - pads[2 * i + 1], 1) for i, r in enumerate(reach)]
-    pads = [
-        n if size[i // 2] == reach[i // 2] - pads[i // 2 * 2] - pads[i // 2 * 2 + 1] else 0
-        for i, n in enumerate(pads)
+    reach = [
+        (n - 1) * s + (k - 1) * d + 1
+        for n, s, k, d in zip(count, stride, kernel, dilation, strict=True)
     ]
-    for i in range(2):
-        spare = reach[i] - pads[2 * i] - pads[2 * i + 1]
-        size[i] = spare
+    size = [r - pads[2 * i] - pads[2 * i + 1] for i, r in enumerate(reach)]
+    if min(size) < 1:
+        pads, size = [0] * 4, reach
     return kernel, stride, dilation, pads, [*size, *count]
 
 
@@ -160,10 +158,13 @@ def _pool(p: Program) -> None:
     count, pads = p.shape(2, 1, 4), [int(n) for n in p.rng.integers(0, 2, 4)]
     size = [
         (n - 1) * s + k - pads[2 * i] - pads[2 * i + 1]
-        for i, (n, s, k) in enumerate(zip(count, stride, kernel))
+        for i, (n, s, k) in enumerate(zip(count, stride, kernel, strict=True))
     ]
     if min(size) < 1:
-        pads, size = [0] * 4, [(n - 1) * s + k for n, s, k in zip(count, stride, kernel)]
+        pads, size = (
+            [0] * 4,
+            [(n - 1) * s + k for n, s, k in zip(count, stride, kernel, strict=True)],
+        )
     x = p.argument([1, *size, 3], "i8")
     window = f"kernel = {_listed(kernel)}, stride = {_listed(stride)}, pad = {_listed(pads)}"
     shape = [1, *count, 3]
@@ -210,9 +211,11 @@ def _movement(p: Program) -> None:
     p.op("reverse", [x], shape, "i8", f"axis = {axis} : i32")
     p.op("reshape", [x, p.extents([int(np.prod(shape))])], [int(np.prod(shape))], "i8")
     repeats = p.shape(3, 1, 3)
-    p.op("tile", [x, p.extents(repeats)], [n * r for n, r in zip(shape, repeats)], "i8")
+    p.op(
+        "tile", [x, p.extents(repeats)], [n * r for n, r in zip(shape, repeats, strict=True)], "i8"
+    )
     pads = [int(n) for n in p.rng.integers(0, 3, 6)]
-    padded = [n + a + b for n, a, b in zip(shape, pads[::2], pads[1::2])]
+    padded = [n + a + b for n, a, b in zip(shape, pads[::2], pads[1::2], strict=True)]
     p.op("pad", [x, p.extents(pads), p.zero(8)], padded, "i8")
     p.op("slice", [x, p.extents([1, 0, 1]), p.extents([n - 1 for n in shape])],
          [n - 1 for n in shape], "i8")  # fmt: skip
