@@ -35,7 +35,9 @@ def _result(call: Call, value: Array) -> Array:
 
 
 def _dims(call: Call, name: str) -> tuple[int, ...]:
-    numbers = cast("dict[str, tuple[int, ...]]", call.require("dot_dimension_numbers").values)
+    numbers = cast(
+        "dict[str, tuple[int, ...]]", call.require("dot_dimension_numbers").values
+    )
     return numbers[name]
 
 
