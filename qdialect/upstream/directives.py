@@ -563,6 +563,24 @@ def _anchor(elements: Sequence[Directive]) -> Directive | None:
 #: in which module of `qdialect.upstream.custom` a directive is
 _MODULES = {
     "DynamicIndexList": "indices",
+    "ComplexOpType": "operation_types",
+    "PairwiseOpType": "operation_types",
+    "SameOperandsAndResultType": "operation_types",
+    "SelectOpType": "operation_types",
+    "TupleOpType": "operation_types",
+    "VariadicSameOperandsAndResultType": "operation_types",
+    "ConvolutionDimensions": "dimension_numbers",
+    "CustomCallTarget": "dimension_numbers",
+    "DotDimensionNumbers": "dimension_numbers",
+    "ExponentMantissa": "dimension_numbers",
+    "PrecisionConfig": "dimension_numbers",
+    "PrecisionConfigAndAlgorithm": "dimension_numbers",
+    "SliceRanges": "dimension_numbers",
+    "VariadicOperandWithAttribute": "dimension_numbers",
+    "WindowAttributes": "dimension_numbers",
+    "ConstantValue": "loops_and_reductions",
+    "Reduction": "loops_and_reductions",
+    "WhileLoop": "loops_and_reductions",
 }
 
 

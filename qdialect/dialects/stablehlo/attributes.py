@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from typing_extensions import override
+from typing_extensions import Self, override
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import (
     Attribute,
@@ -109,6 +109,11 @@ class RecordAttr(Data[tuple[Field, ...]], ABC):
             printer.print_string(f"{value:e}")
         else:
             printer.print_string(str(value))
+
+    @classmethod
+    def read(cls, parser: AttrParser) -> Self:
+        """What stands after the name of the attribute."""
+        return cls(cls.parse_parameter(parser))
 
     @classmethod
     @override

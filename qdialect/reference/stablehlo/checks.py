@@ -89,7 +89,7 @@ def _floats_between(a: Array, b: Array, element: str) -> Array:
     places: list[Array] = []
     for x in (a, b):
         size = x.dtype.itemsize
-            bits = np.asarray(x.view(f"i{size}") >> shift, object)
+        bits = np.asarray(x.view(f"i{size}") >> shift, object)
         places.append(np.where(bits < 0, -(bits + (1 << (8 * size - 1 - shift))), bits))
     return np.abs(places[0] - places[1])
 
