@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import cast
 
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Attribute, Block, Region
+from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
@@ -333,7 +333,6 @@ def close_region(state: Reading, region: Region, terminator: str) -> None:
 
 
 def _is_terminator(op: object) -> bool:
-    from xdsl.ir import Operation
     from xdsl.traits import IsTerminator
 
     return cast("Operation", op).has_trait(IsTerminator, value_if_unregistered=True)
@@ -506,6 +505,10 @@ class CustomSyntax(ABC):
     @abstractmethod
     def print(self, state: Writing, arguments: Sequence[Directive | str]) -> None:
         """Write it."""
+
+    def can_write(self, op: Operation) -> bool:
+        """Whether this syntax has words for `op`; else it is written in the generic form."""
+        return True
 
     def parse_optional(self, state: Reading, arguments: Sequence[Directive | str]) -> bool:
         """Read it, if it is there."""

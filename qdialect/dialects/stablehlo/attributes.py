@@ -118,14 +118,18 @@ class RecordAttr(Data[tuple[Field, ...]], ABC):
     @classmethod
     @override
     def parse_parameter(cls, parser: AttrParser) -> tuple[Field, ...]:
-        def entry() -> tuple[str, Field]:
+        found: dict[str, Field] = {}
+        parser.parse_punctuation("<")
+        # A comma after the last field is read too.
+        while parser.parse_optional_punctuation(">") is None:
             name = parser.parse_identifier()
             if name not in cls.fields:
                 parser.raise_error(f"{cls.name} has {', '.join(cls.fields)}, no '{name}'")
             parser.parse_punctuation("=")
-            return name, _field(parser, cls.fields[name])
-
-        found = dict(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry))
+            found[name] = _field(parser, cls.fields[name])
+            if parser.parse_optional_punctuation(",") is None:
+                parser.parse_punctuation(">")
+                break
         return tuple(found.get(name, _nothing(kind)) for name, kind in cls.fields.items())
 
 

@@ -76,7 +76,7 @@ def _close(call: Call, operands: Sequence[Array]) -> list[Array]:
         parts = [(actual, expected)]
     holds = np.ones(actual.shape, bool)
     for a, b in parts:
-        apart = _floats_between(a, b, str(element_type(call.operand_types[0])))
+        apart = _floats_between(np.ascontiguousarray(a), np.ascontiguousarray(b), str(element_type(call.operand_types[0])))
         finite = np.isfinite(a) & np.isfinite(b)
         same = (a == b) | ((a != a) & (b != b))
         holds = holds & np.where(finite, (apart <= most) & (apart >= least), same)
@@ -87,11 +87,11 @@ def _floats_between(a: Array, b: Array, element: str) -> Array:
     """How many floats of the type are between two."""
     shift = 16 if element == "bf16" else 0
     places: list[Array] = []
-    for x in (a, b):
+    for x in np.broadcast_arrays(a, b):
         size = x.dtype.itemsize
-        bits = np.asarray(x.view(f"i{size}") >> shift, object)
+        bits = np.array(x.view(f"i{size}").astype(object) >> shift, object)
         places.append(np.where(bits < 0, -(bits + (1 << (8 * size - 1 - shift))), bits))
-    return np.abs(places[0] - places[1])
+    return np.abs(np.asarray(places[0] - places[1], object)).astype(np.float64)
 
 
 FUNCTIONS: dict[str, Function] = {

@@ -63,6 +63,13 @@ class WhileLoop(CustomSyntax):
             parser.parse_keyword(word)
             state.regions[region] = [parser.parse_region(inner)]
 
+    def can_write(self, op: Operation) -> bool:
+        """Whether the types of operands, results and arguments are the same."""
+        kinds = [v.type for v in op.operands]
+        blocks = [region.first_block for region in op.regions]
+        inner = [[a.type for a in block.args] if block else [] for block in blocks]
+        return all(part == kinds for part in (*inner, [v.type for v in op.results]))
+
     def _pair(self, parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
         name = parser.parse_argument(expect_type=False)
         parser.parse_punctuation("=")
