@@ -26,7 +26,7 @@ def _expected(call: Call, operands: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def _require(call: Call, holds: Array, actual: Array, expected: Array) -> list[Array]:
-    wrong = np.argwhere(~np.broadcast_to(np.asarray(holds, bool), actual.shape))
+    wrong = np.argwhere(~np.asarray(holds, bool).reshape(actual.shape))
     if len(wrong):
         index = tuple(int(i) for i in wrong[0])
         raise InputError(

@@ -268,7 +268,9 @@ def _reduce_precision(call: Call, operands: Sequence[Array]) -> list[Array]:
     rounded = np.where(np.abs(rounded) > largest, np.copysign(np.inf, wide), rounded)
     smallest = np.ldexp(1.0, 1 - bias)
     rounded = np.where(np.abs(rounded) < smallest, np.copysign(0.0, wide), rounded)
-    return [call.stored(np.where(np.isfinite(wide), rounded, wide).astype(x.dtype))]
+    # Without a mantissa there is no NaN.
+    others = np.where(np.isnan(wide) & (mantissa_bits == 0), np.inf, wide)
+    return [call.stored(np.where(np.isfinite(wide), rounded, others).astype(x.dtype))]
 
 
 def _complex(call: Call, operands: Sequence[Array]) -> list[Array]:
