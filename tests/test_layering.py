@@ -17,7 +17,7 @@ import pytest
 from tests.support.source import Import, all_imports, circles, import_graph, part_of, trees
 
 _BASE = frozenset({"errors", "qparams", "numerics", "weights", "behaviors"})
-_IR = _BASE | {"dialects", "quant", "ops", "verify", "context"}
+_IR = _BASE | {"dialects", "quant", "ops", "upstream", "verify", "context"}
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
@@ -30,10 +30,13 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "dialects": frozenset({"errors"}),
     "quant": frozenset({"errors", "qparams", "numerics", "dialects"}),
     "ops": _BASE | {"dialects", "quant"},
-    "verify": _BASE | {"dialects", "quant", "ops"},
+    "upstream": frozenset({"errors", "dialects", "quant"}),
+    "verify": _BASE | {"dialects", "quant", "ops", "upstream"},
     "targets": frozenset({"errors", "qparams", "numerics", "behaviors", "quant", "ops"}),
-    "context": _BASE | {"dialects", "quant", "ops", "verify"},
-    "reference": frozenset({"errors", "weights", "dialects", "quant", "ops", "verify", "context"}),
+    "context": _BASE | {"dialects", "quant", "ops", "upstream", "verify"},
+    "reference": frozenset(
+        {"errors", "weights", "dialects", "quant", "ops", "upstream", "verify", "context"}
+    ),
     "analysis": _IR | {"targets"},
     "rewrite": _IR | {"targets", "analysis"},
     "passes": _IR | {"targets", "analysis", "rewrite", "placement"},

@@ -22,7 +22,7 @@ from qdialect.upstream.attributes import (
     print_property,
 )
 from qdialect.upstream.states import Reading, Writing
-from qdialect.upstream.table import Property, Value
+from qdialect.upstream.table import Property, Value, find_row
 
 
 class Directive(ABC):
@@ -87,7 +87,7 @@ class Space(Directive):
 
     def print(self, state: Writing) -> None:
         if self.text == "\\n":
-            state.printer._print_new_line()
+            state.new_line()
         else:
             state.printer.print_string(self.text)
 
@@ -298,23 +298,24 @@ class RegionValue(Directive):
                 )
                 state.regions[name] = list(found or [])
             else:
-                state.regions[name] = [parser.parse_region(state.arguments.get(name))]
+                state.regions[name] = [parser.parse_region(state.arguments_of(name))]
             for region in state.regions[name]:
                 close_region(state, region, self.terminator)
 
     def parse_optional(self, state: Reading) -> bool:
         name = self.names[0]
-        found = state.parser.parse_optional_region(state.arguments.get(name))
+        found = state.parser.parse_optional_region(state.arguments_of(name))
         state.regions[name] = [] if found is None else [found]
         if found is not None:
             close_region(state, found, self.terminator)
         return found is not None
 
     def print(self, state: Writing) -> None:
-        regions = [region for name in self.names for region in state.regions[name]]
-        state.printer.print_list(
-            regions, lambda region: print_region(state, region, self.terminator)
-        )
+        regions = [(name, region) for name in self.names for region in state.regions[name]]
+        state.printer.print_list(regions, lambda entry: self._print_region(state, *entry))
+
+    def _print_region(self, state: Writing, name: str, region: Region) -> None:
+        print_region(state, region, self.terminator, arguments=not state.is_bound(name))
 
     def is_present(self, state: Writing) -> bool:
         return any(region.blocks for name in self.names for region in state.regions[name])
@@ -329,13 +330,15 @@ def close_region(state: Reading, region: Region, terminator: str) -> None:
     for block in region.blocks:
         last = block.last_op
         if last is None or not _is_terminator(last):
-            block.add_op(state.parser.ctx.get_op(terminator).create())
+            row = find_row(terminator)
+            regions = [Region(Block()) for _ in row.regions] if row else []
+            block.add_op(state.parser.ctx.get_op(terminator).create(regions=regions))
 
 
 def _is_terminator(op: object) -> bool:
     from xdsl.traits import IsTerminator
 
-    return cast("Operation", op).has_trait(IsTerminator, value_if_unregistered=True)
+    return cast("Operation", op).has_trait(IsTerminator, value_if_unregistered=False)
 
 
 def print_region(
@@ -354,7 +357,9 @@ def _elides(region: Region, terminator: str) -> bool:
     last = None if block is None else block.last_op
     if not terminator or last is None or last.name != terminator:
         return False
-    return not (last.operands or last.results or last.attributes or last.properties)
+    if last.operands or last.results or last.attributes or last.properties:
+        return False
+    return not any(block.first_op for inner in last.regions for block in inner.blocks)
 
 
 class Successor(Directive):
@@ -565,7 +570,16 @@ def _anchor(elements: Sequence[Directive]) -> Directive | None:
 
 #: in which module of `qdialect.upstream.custom` a directive is
 _MODULES = {
+    "Argument": "regions",
+    "ArgumentList": "regions",
+    "Assignments": "regions",
     "DynamicIndexList": "indices",
+    "FirstTypeUnless": "types",
+    "LoopBounds": "regions",
+    "SwitchCases": "switches",
+    "SwitchOpCases": "switches",
+    "TypeList": "types",
+    "TypeUnless": "types",
     "ComplexOpType": "operation_types",
     "PairwiseOpType": "operation_types",
     "SameOperandsAndResultType": "operation_types",

@@ -210,6 +210,8 @@ class _Spaces:
 
     def visit(self, elements: tuple[Directive, ...]) -> None:
         for element in elements:
+            if isinstance(element, Space) and element.text == "\\n":
+                continue
             if isinstance(element, Space):
                 self.punctuation = not element.text
                 self.emit = False

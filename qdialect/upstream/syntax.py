@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, i32
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation, Region
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.upstream.attributes import builtin_type, default_of
+from qdialect.upstream.attributes import default_of
 from qdialect.upstream.directives import Custom, print_all
 from qdialect.upstream.grammar import format_of
 from qdialect.upstream.states import (
@@ -19,11 +18,10 @@ from qdialect.upstream.states import (
     RESULT_SEGMENTS,
     Reading,
     Writing,
-    parts_of,
     inherent_as_attribute,
+    parts_of,
 )
-from qdialect.upstream.table import find_row
-from qdialect.upstream.types import RULES
+from qdialect.upstream.table import Value, find_row
 
 
 def parse_op(name: str, kind: type[Operation], parser: Parser) -> Operation | None:
@@ -39,7 +37,9 @@ def parse_op(name: str, kind: type[Operation], parser: Parser) -> Operation | No
     state = Reading(row, parser)
     for element in found.elements:
         element.parse(state)
-    _infer_types(state, start)
+    state.start = start
+    for value in (*row.operands, *row.results):
+        state.types_of(value.name)
     return _make(state, kind, start)
 
 
@@ -73,56 +73,6 @@ def print_op(op: Operation, printer: Printer) -> bool:
     state.written |= found.properties
     print_all(state, found.elements)
     return True
-
-
-def _infer_types(state: Reading, start: int) -> None:
-    """The types of operands and results that the text does not name."""
-    row = state.row
-    missing = [name for name in row.types if name not in state.types]
-    for _ in range(len(missing)):
-        for name in missing:
-            if name not in state.types:
-                types = _inferred(state, name, *row.types[name])
-                if types is not None:
-                    state.types[name] = list(types)
-    for value in (*row.operands, *row.results):
-        if value.name in state.types:
-            continue
-        if value.repeat and not state.operands.get(value.name):
-            state.types[value.name] = []
-        else:
-            state.parser.raise_error(f"the type of '{value.name}' is unknown", start)
-
-
-def _inferred(
-    state: Reading, name: str, rule: str, source: str
-) -> Sequence[Attribute] | None:
-    count = len(state.operands[name]) if name in state.operands else None
-    if rule == "is":
-        repeats = {value.name: value.repeat for value in state.row.operands}
-        wanted = count if name in repeats else 1
-        return [_constant_type(state, source)] * (wanted or 0)
-    if rule == "attribute":
-        kind = getattr(state.properties.get(source), "type", None) or getattr(
-            state.properties.get(source), "get_type", lambda: None
-        )()
-        return None if kind is None else [kind]
-    known = state.types.get(source)
-    if known is None:
-        return None
-    try:
-        types = RULES[rule](known)
-    except (VerifyException, IndexError, AttributeError) as error:
-        state.parser.raise_error(f"the type of '{name}' is unknown: {error}")
-    if count is not None and rule == "same" and len(types) == 1:
-        return list(types) * count
-    return types
-
-
-def _constant_type(state: Reading, text: str) -> Attribute:
-    if not text.startswith("!"):
-        return builtin_type(text)
-    return Parser(state.parser.ctx, text).parse_type()
 
 
 def _make(state: Reading, kind: type[Operation], start: int) -> Operation:
@@ -161,5 +111,10 @@ def _make(state: Reading, kind: type[Operation], start: int) -> Operation:
         properties=properties,
         attributes=attributes,
         successors=[b for value in row.successors for b in state.successors.get(value.name, ())],
-        regions=[r for value in row.regions for r in state.regions.get(value.name, ())],
+        regions=[region for value in row.regions for region in _regions(state, value)],
     )
+
+
+def _regions(state: Reading, value: Value) -> list[Region]:
+    """The regions of this name: one without blocks where the text has none."""
+    return state.regions.get(value.name) or ([] if value.repeat else [Region()])

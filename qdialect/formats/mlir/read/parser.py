@@ -49,6 +49,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLit
 from qdialect.errors import Where
 from qdialect.formats.mlir.read.aliases import AliasExtents
 from qdialect.formats.mlir.read.types import TENSOR, TensorTypes
+from qdialect.formats.mlir.resources import ResourceTable
 from qdialect.upstream import parse_op as parse_upstream_op
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class MLIRParser(Parser):
                 self._read_type_at,
                 self._read_location_at,
             )
-        _separate_resources(ctx)
+        separate_resources(ctx)
         # As xDSL's constructor does, which takes no other lexer.
         AttrParser.__init__(self, ParserState(_Lexer(Input(text, positions.name))), ctx)
         self.ssa_values = {}
@@ -465,7 +466,7 @@ class _Bits(_Literal):
         return next(type.iter_unpack(bits.to_bytes(width, "little")))
 
 
-def _separate_resources(ctx: Context) -> None:
+def separate_resources(ctx: Context) -> None:
     """Give the session its own table of `dense_resource` blobs: xDSL has it in the dialect
     object, which all sessions share."""
     if ctx.get_optional_dialect("builtin") is Builtin:
@@ -473,5 +474,5 @@ def _separate_resources(ctx: Context) -> None:
             "builtin",
             list(Builtin.operations),
             list(Builtin.attributes),
-            [OpAsmDialectInterface()],
+            [ResourceTable()],
         )

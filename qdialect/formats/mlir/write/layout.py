@@ -167,7 +167,9 @@ class LayoutPrinter(ResourcePrinter):
         before = [
             other
             for other in region.blocks
-            if other.last_op is not None and block in other.last_op.successors
+            if other.last_op is not None
+            for successor in other.last_op.successors
+            if successor is block
         ]
         if not before:
             if block is not region.first_block:
