@@ -260,6 +260,11 @@ def _entries() -> tuple[PassEntry, ...]:
             ),
         ),
         PassEntry(
+            "raise-tosa",
+            "turn TOSA into nn and quant, bit by bit; what has no counterpart stays",
+            "qdialect.raising.tosa.convert:RaiseTosa",
+        ),
+        PassEntry(
             "convert-nn-to-tosa",
             "write integer networks in TOSA, bit for bit",
             "qdialect.lowerings.tosa.convert:ConvertNnToTosa",

@@ -163,6 +163,16 @@ def _missing_weights(module: ModuleOp, store: BlobStore) -> Iterator[InputError]
                 return
 
 
+def op_error(op: Operation) -> str | None:
+    """What is wrong with one op that is in no module yet; None if nothing is."""
+    try:
+        op.verify_()
+    except (QError, VerifyException) as error:
+        return str(error)
+    quant = _Checker(strict=False).needed(op)
+    return None if quant is None else quant.structure_error(op)
+
+
 def _rule_errors(
     module: ModuleOp,
     checker: _Checker,
