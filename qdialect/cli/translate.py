@@ -37,13 +37,27 @@ _LOWERED = {
     "stablehlo": "StableHLO with quantized types, inside and at the interface",
 }
 _WITH_CASTS = ("quant", "iree", "stablehlo")
-_ACTIONS = ("import-onnx", "export-onnx", *(f"export-{name}" for name in _LOWERED))
+_RAISED = ("tosa",)
+_ACTIONS = (
+    "import-onnx",
+    *(f"import-{name}" for name in _RAISED),
+    "export-onnx",
+    *(f"export-{name}" for name in _LOWERED),
+)
 
 COMMAND = Command(
     "qopt-translate",
     "Translates between MLIR and other formats.",
     (
         switch("import-onnx", "read an ONNX model, write MLIR"),
+        *(
+            switch(
+                f"import-{name}",
+                f"read functions in {_LOWERED[name]}, write them in nn and quant; "
+                "what has no counterpart stays",
+            )
+            for name in _RAISED
+        ),
         switch("export-onnx", "read MLIR, write an ONNX model"),
         *(
             switch(
@@ -106,6 +120,8 @@ def _run(argv: Sequence[str]) -> int:
         _write_lowered(args, ctx, path, name)
     elif actions == ["import-onnx"]:
         _write_mlir(_read_onnx(args, ctx), ctx, path, args)
+    elif action == "import":
+        _write_raised(args, ctx, path, name)
     else:
         _write_onnx(_read_mlir(args, ctx), ctx, path, args, opset)
     return OK
@@ -135,6 +151,16 @@ def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
     module = read_module(text, ctx, folder=Path())
     verify_module(module, ctx)
     return module
+
+
+def _write_raised(args: Arguments, ctx: QContext, path: Path | None, name: str) -> None:
+    from qdialect.workflows.model import Model, raised
+
+    model = raised(Model(_read_mlir(args, ctx), ctx), name)
+    kept = [r for r in model.ctx.remarks.remarks if r.pass_name == f"raise-{name}"]
+    for remark in kept:
+        print(remark, file=sys.stderr)
+    _write_mlir(model.module, model.ctx, path, args)
 
 
 def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str) -> None:

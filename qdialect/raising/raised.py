@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerType, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.lowerings.debug_attributes import MARKED_KEY
 from qdialect.lowerings.laid_out import Order, identity_order, permutation, reordered
-from qdialect.ops import TransposeOp, make_constant, shape_of
+from qdialect.ops import ReshapeOp, TransposeOp, make_constant, shape_of
 from qdialect.ops.base import NNOp
-from qdialect.ops.constants import ConstantOp
 from qdialect.ops.keys import KEY
 from qdialect.qparams import QParams
 from qdialect.quant import SCastOp, UniformType, quant_element, storage_type
@@ -140,7 +139,11 @@ class Builder:
             element = None
             if params is not None and params.axis is not None:
                 element = UniformType(params.with_axis(perm.index(params.axis)))
-            turned = self.op(TransposeOp, x.value, perm=perm, element=element)
+            shape = shape_of(x.value)
+            if element is None and _only_ones_move(shape, perm):
+                turned = self.append(ReshapeOp(x.value, [shape[p] for p in perm])).results[0]
+            else:
+                turned = self.op(TransposeOp, x.value, perm=perm, element=element)
             self._cached[key] = turned
             self._cached["order", turned, permutation(tuple(perm), identity_order(x.rank))] = (
                 x.value
@@ -198,14 +201,10 @@ def _stored(array: NDArray[Any], params: QParams) -> NDArray[Any]:
     return array.view(f"u{array.dtype.itemsize}")
 
 
-def is_integers(element: Attribute) -> bool:
-    """Whether an element type is a signless integer wider than one bit."""
-    return isinstance(element, IntegerType) and cast("Any", element).width.data > 1
-
-
-def constant_of_op(op: Operation) -> ConstantOp | None:
-    """`op` if it is a constant of ours."""
-    return op if isinstance(op, ConstantOp) else None
+def _only_ones_move(shape: Sequence[int], perm: Sequence[int]) -> bool:
+    """Whether a transpose leaves the elements in their row-major order."""
+    moved = [p for p in perm if shape[p] != 1]
+    return all_known(shape) and moved == sorted(moved)
 
 
 def all_known(shape: Sequence[int]) -> bool:

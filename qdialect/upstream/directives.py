@@ -448,7 +448,9 @@ class AttributeDictionary(Directive):
 class Group(Directive):
     """`( .. )?`: written when its anchor is present."""
 
-    def __init__(self, first: tuple[Directive, ...], otherwise: tuple[Directive, ...] = ()) -> None:
+    def __init__(
+        self, first: tuple[Directive, ...], otherwise: tuple[Directive, ...] = ()
+    ) -> None:
         self.first = first
         self.otherwise = otherwise
         self._anchor = _anchor(first)
@@ -519,7 +521,9 @@ class CustomSyntax(ABC):
 
     def is_present(self, state: Writing, arguments: Sequence[Directive | str]) -> bool:
         """Whether there is something to write: any of its arguments."""
-        return any(part.is_present(state) for part in arguments if isinstance(part, Directive))
+        return any(
+            part.is_present(state) for part in arguments if isinstance(part, Directive)
+        )
 
 
 class Custom(Directive):

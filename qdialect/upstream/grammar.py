@@ -28,7 +28,9 @@ from qdialect.upstream.directives import (
 from qdialect.upstream.directives import custom as customs
 from qdialect.upstream.table import Row, find_row
 
-_TOKEN = re.compile(r"\s*(`[^`]*`|\"(?:[^\"\\]|\\.)*\"|\$\w+|custom<\w+>|[\w-]+|[(){}?^:,|])")
+_TOKEN = re.compile(
+    r"\s*(`[^`]*`|\"(?:[^\"\\]|\\.)*\"|\$\w+|custom<\w+>|[\w-]+|[(){}?^:,|])"
+)
 
 
 class Format(NamedTuple):
@@ -159,7 +161,7 @@ class _Grammar:
         first = self._sequence((")",))
         self._take(")")
         otherwise: tuple[Directive, ...] = ()
-        if self._next == ":":
+        if self._next == ":" :
             self._take()
             self._take("(")
             otherwise = self._sequence((")",))

@@ -175,6 +175,7 @@ class Writing:
         return name in self._bound
 
 
+
 class Parts(NamedTuple):
     """The parts of an op, by the names of its row."""
 

@@ -70,8 +70,11 @@ def load(
     *,
     dims: Mapping[str, int] | None = None,
     typical_dims: Mapping[str, int] | None = None,
+    as_written: bool = False,
 ) -> Model:
     """The model in a `.onnx`, `.mlir` or `.qmod` file, verified.
+
+    Functions in TOSA are raised to `nn` and `quant` (`raised`), unless `as_written`.
 
     `dims` are numbers that symbolic extents of its inputs get, by name; `typical_dims` numbers
     they are only priced as (default: 1 in a first dimension, 128 in others).
@@ -103,7 +106,22 @@ def load(
         from qdialect.ops.named_extents import price_extents
 
         price_extents(module, typical_dims)
-    return Model(module, session, source)
+    model = Model(module, session, source)
+    return model if as_written or source.suffix == ".onnx" else raised(model)
+
+
+def raised(model: Model, dialect: str | None = None) -> Model:
+    """`model` with functions in another dialect (all that are known, or `dialect`) as `nn` and
+    `quant`, bit by bit. What has no counterpart stays, and remarks of the session say why; a
+    model without such ops is given back as it is."""
+    from qdialect.passes.importing.dialects import IMPORTS
+
+    loaded = {dialect.name for dialect in model.ctx.loaded_dialects}
+    for name in IMPORTS if dialect is None else (dialect,):
+        found = name in loaded and any(op.name.startswith(f"{name}.") for op in model.module.walk())
+        if found:
+            model = run_passes(model, IMPORTS[name], verify_each=False)
+    return model
 
 
 def save(

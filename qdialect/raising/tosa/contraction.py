@@ -167,25 +167,26 @@ def _weight_params(
 
 
 def _sum_scales(r: Raiser, op: Operation, channels: int) -> list[float]:
-    """The scales of the sums: as stated, or as a rescale behind them has it."""
+    """The scales of the sums: those with which a rescale behind them is that of the types, else
+    what is stated of them, else any."""
     value = op.results[0]
     while True:
-        stated = r.meanings.stated(value)
-        if stated is not None:
-            return stated.scale_list()
         users = [use.operation for use in value.uses]
         if len(users) != 1 or not users[0].results:
             break
         given = rescaling_of(users[0], r.session)
-        if given is not None and len(given.pairs) == channels:
+        if given is not None:
             target = r.meanings.scale(users[0].results[0])
-            return [float(ratio) * target or target for ratio in given.ratios]
+            if len(given.pairs) in (1, channels):
+                return [float(ratio) * target or target for ratio in given.ratios]
+            break
         if name_of(users[0]) not in _FORWARD:
             break
         value = users[0].results[0]
         if shape_of(value)[-1:] != (channels,):
             break
-    return [r.meanings.scale(op.results[0])]
+    stated = r.meanings.stated(op.results[0])
+    return [r.meanings.scale(op.results[0])] if stated is None else stated.scale_list()
 
 
 def _factor(product: float, scale: float) -> float:

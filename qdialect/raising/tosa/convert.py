@@ -55,6 +55,8 @@ class Raiser(Builder):
     def __init__(self, session: QContext, meanings: Meanings) -> None:
         super().__init__(session)
         self.meanings = meanings
+        self.known: dict[SSAValue, Raised] = {}
+        """What each value of the function is so far."""
         self._constants: dict[tuple[bytes, Attribute], SSAValue] = {}
 
     def tosa_constant(self, x: Raised) -> SSAValue:
@@ -138,7 +140,7 @@ class _Function:
         self.old = function.body.blocks[0]
         self.meanings = Meanings(session, function, self.old)
         self.raiser = Raiser(session, self.meanings)
-        self.known: dict[SSAValue, Raised] = {}
+        self.known = self.raiser.known
         for op in self.meanings.disagreeing:
             note(session, op, "marks", "the scale stated of its result is not what it computes")
 

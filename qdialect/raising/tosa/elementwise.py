@@ -19,6 +19,8 @@ from qdialect.raising.raised import Raised
 from qdialect.raising.tosa.convert import Handler, Raiser
 from qdialect.raising.tosa.facts import known, number
 from qdialect.raising.tosa.movement import common_order, held, same_typed
+from qdialect.raising.tosa.rescale import rescaled
+from qdialect.raising.tosa.ties import corrected
 
 
 def _is_float(x: Raised) -> bool:
@@ -42,6 +44,15 @@ def _arithmetic(kind: type[NNOp]) -> Handler:
         return Raised(order, r.op(kind, *values, element=UniformType(params)))
 
     return raise_it
+
+
+def difference(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
+    """`sub`; one that puts ties right is the rescale in front of it, rounded otherwise."""
+    found = corrected(op, r.session)
+    if found is None:
+        return _arithmetic(nn.SubOp)(r, op, operands)
+    rescale, given = found
+    return rescaled(r, rescale, r.known[rescale.operands[0]], op.results[0], given)
 
 
 def product(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
@@ -159,7 +170,7 @@ def _comparison(mode: str) -> Handler:
 
 HANDLERS: Mapping[str, Handler] = {
     "add": _arithmetic(nn.AddOp),
-    "sub": _arithmetic(nn.SubOp),
+    "sub": difference,
     "mul": product,
     "maximum": _extremum(nn.MaximumOp),
     "minimum": _extremum(nn.MinimumOp),

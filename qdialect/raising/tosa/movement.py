@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
 from qdialect import ops as nn
@@ -161,13 +162,11 @@ def _tile(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
 
 
 def _gather(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
-    """Of one batch, by constant indices: along dimension 1."""
+    """By constant indices, the same in all batches: along dimension 1."""
     x, indices = operands
-    if indices.array is None or x.shape[0] != 1:
-        raise Unraisable("indices", "its indices are known at run time only, or it has batches")
-    from xdsl.dialects.builtin import i64
-
-    where = r.constant(indices.array.reshape(-1).astype(np.int64), i64)
+    if indices.array is None or not (indices.array == indices.array[:1]).all():
+        raise Unraisable("indices", "its indices are no constants, or differ between batches")
+    where = r.constant(indices.array[0].astype(np.int64), i64)
     value = held(r, x, op.operands[0], identity_order(3))
     return Raised(identity_order(3), r.op(nn.GatherOp, value, where, axis=1))
 

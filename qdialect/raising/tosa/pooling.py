@@ -13,7 +13,6 @@ from qdialect.dialects.tosa.attributes import integer_of, integers_of, keyword_o
 from qdialect.lowerings.laid_out import channels_last
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.base import NNOp
-from qdialect.qparams import QParams
 from qdialect.quant import UniformType
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
@@ -98,15 +97,11 @@ def _reduction(kind: type[NNOp], name: str) -> Handler:
             stored = r.typed(x, r.meanings.params(value, 0))
             params = r.meanings.params(value, 0)
         element = (
-            None if params is None else UniformType(_wide(params) if name == "sum" else params)
+            None if params is None else UniformType(params)
         )
         return Raised(x.order, r.op(kind, stored, axes=axes, keepdims=True, element=element))
 
     return raise_it
-
-
-def _wide(params: QParams) -> QParams:
-    return params
 
 
 HANDLERS: Mapping[str, Handler] = {

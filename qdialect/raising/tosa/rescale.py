@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.ops import shape_of
 from qdialect.qparams import QParams
@@ -21,8 +21,12 @@ _WIDTHS = (8, 16, 32)
 
 def rescale(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """One pair, or one for each place along the last dimension."""
-    x, value, result = operands[0], op.operands[0], op.results[0]
-    given = Rescaling(op, r.session)
+    return rescaled(r, op, operands[0], op.results[0], Rescaling(op, r.session))
+
+
+def rescaled(r: Raiser, op: Operation, x: Raised, result: SSAValue, given: Rescaling) -> Raised:
+    """The operand `x` of the rescale `op` as `given` says, for `result`."""
+    value = op.operands[0]
     if given.rounding is None:
         raise Unraisable("rounding", "it rounds as nothing of ours does")
     widths = (r.meanings.storage(value).width, r.meanings.storage(result).width)
