@@ -265,6 +265,12 @@ def _entries() -> tuple[PassEntry, ...]:
             "qdialect.raising.tosa.convert:RaiseTosa",
         ),
         PassEntry(
+            "raise-stablehlo",
+            "turn StableHLO into nn and quant; what has no counterpart stays",
+            "qdialect.raising.stablehlo.convert:RaiseStablehlo",
+            (_NUMERICS,),
+        ),
+        PassEntry(
             "convert-nn-to-tosa",
             "write integer networks in TOSA, bit for bit",
             "qdialect.lowerings.tosa.convert:ConvertNnToTosa",

@@ -20,7 +20,7 @@ from qdialect.ops import ExpandOp, shape_of
 from qdialect.ops.base import NNOp
 from qdialect.quant import DCastOp, QCastOp, UniformType, expressed_type, quant_element
 from qdialect.raising.errors import Unraisable
-from qdialect.raising.raised import Raised
+from qdialect.raising.raised import Raised, inverted
 from qdialect.raising.stablehlo.convert import Handler, Raiser
 from qdialect.raising.stablehlo.facts import qparams, real_scalar, scalar_of, shrunk, word
 from qdialect.verify.verifier import op_error
@@ -64,7 +64,7 @@ def broadcast_operands(
 ) -> list[SSAValue]:
     """Operands as they are before they are broadcast, as long as their shapes still give that of
     the result."""
-    whole = [r.value(shrunk(x), order) for x in operands]
+    whole = [_short(r, shrunk(x), order) for x in operands]
     values = [unexpanded(v) for v in whole]
     wanted = tuple(np.array(shape_of(op.results[0]))[list(_inverse(order))]) if order else ()
     found = np.broadcast_shapes(*(shape_of(v) for v in values))
@@ -72,6 +72,17 @@ def broadcast_operands(
         largest = max(range(len(values)), key=lambda i: operands[i].array is None)
         values[largest] = r.value(operands[largest], order)
     return values
+
+
+def _short(r: Raiser, x: Raised, order: Order) -> SSAValue:
+    """A value; a constant without the leading dimensions that broadcasting adds."""
+    params = qparams(x)
+    if x.array is None or (params is not None and not params.is_per_tensor):
+        return r.value(x, order)
+    array = inverted(x.array, order)
+    while array.ndim and array.shape[0] == 1:
+        array = array.reshape(array.shape[1:])
+    return r.value(Raised(identity_order(array.ndim), None, array, x.element))
 
 
 def _inverse(order: Order) -> Order:
@@ -174,6 +185,14 @@ def function(kind: type[NNOp] | Make) -> Handler:
     return raise_it
 
 
+def _divide(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
+    """Sums of windows by the numbers of their elements are means."""
+    from qdialect.raising.stablehlo.reduction import average_pool
+
+    found = average_pool(r, op, operands)
+    return function(nn.DivOp)(r, op, operands) if found is None else found
+
+
 def _power(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """To a constant power."""
     _float_only(op)
@@ -202,6 +221,8 @@ def _extremum(kind: type[NNOp]) -> Handler:
             bound = real_scalar(other) if other.array is not None else None
             if x.array is not None or bound is None or _is_integer(op) or _never(op):
                 continue
+            if bound == (-np.inf if kind is nn.MaximumOp else np.inf):
+                return x
             if bound == 0 and kind is nn.MaximumOp:
                 return Raised(x.order, r.op(nn.ReluOp, r.value(x)))
             if bound == bound:
@@ -249,24 +270,9 @@ def _clamp(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     return Raised(x.order, r.op(nn.ClipOp, value, **bounds) if bounds else value)
 
 
-_MODES = {
-    "EQ": "equal",
-    "NE": "not_equal",
-    "GE": "greater_or_equal",
-    "GT": "greater",
-    "LE": "less_or_equal",
-    "LT": "less",
-}
-
-
 def _compare(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
-    from qdialect.ops.ordering import COMPARISONS
-
-    direction, kind = word(op, "comparison_direction"), word(op, "compare_type")
-    mode = _MODES[direction]
-    if mode not in COMPARISONS:
-        raise Unraisable("comparison", f"nn does not compare '{mode}'")
-    if kind == "TOTALORDER":
+    mode = word(op, "comparison_direction").lower()
+    if word(op, "compare_type") == "TOTALORDER":
         raise Unraisable("comparison", "it orders NaN and signed zeros")
     if is_quantized(op) and len({quant_element(v.type) for v in op.operands}) > 1:
         raise Unraisable("type", "its operands are quantized differently")
@@ -302,7 +308,7 @@ HANDLERS: Mapping[str, Handler] = {
     "stablehlo.add": elementwise(simple(nn.AddOp), _pair_ties(False)),
     "stablehlo.subtract": elementwise(simple(nn.SubOp), _pair_ties(False)),
     "stablehlo.multiply": elementwise(simple(nn.MulOp), _pair_ties(True)),
-    "stablehlo.divide": function(nn.DivOp),
+    "stablehlo.divide": _divide,
     "stablehlo.maximum": _extremum(nn.MaximumOp),
     "stablehlo.minimum": _extremum(nn.MinimumOp),
     "stablehlo.clamp": _clamp,

@@ -134,7 +134,7 @@ def shrunk(x: Raised) -> Raised:
     axis = None if params is None else params.axis
     for d in range(array.ndim):
         if array.shape[d] > 1 and d != axis and array.strides[d] == 0:
-            array = array.take([0], d)
+            array = array[(slice(None),) * d + (slice(1),)]
     if array.size > 1 and params is None and scalar_of(x) is not None:
         array = np.full((1,) * array.ndim, array.reshape(-1)[0], array.dtype)
     return Raised(x.order, None, array, x.element)

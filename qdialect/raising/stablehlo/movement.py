@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect import ops as nn
 from qdialect.lowerings.laid_out import identity_order
 from qdialect.ops import ReshapeOp, shape_of
+from qdialect.ops.reduction import ReduceOp
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType, element_type, quant_element
 from qdialect.raising.errors import Unraisable
@@ -61,8 +62,22 @@ def _reshape(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     if x.shape == tuple(shape):
         return x
     value = r.value(x, identity_order(x.rank))
-    out = r.append(ReshapeOp(value, list(shape))).results[0]
-    return Raised(identity_order(len(shape)), out)
+    return Raised(identity_order(len(shape)), extended(r, value, shape))
+
+
+def extended(r: Raiser, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    """`value` with other extents of the same elements; a reduction keeps its dimensions where
+    that gives them."""
+    if shape_of(value) == tuple(shape):
+        return value
+    owner = value.owner
+    if isinstance(owner, ReduceOp) and not owner.values["keepdims"]:
+        axes = owner.values["axes"]
+        kept = [1 if d in axes else n for d, n in enumerate(shape_of(owner.input))]
+        if kept == list(shape):
+            element = element_type(value.type)
+            return r.op(type(owner), owner.input, axes=axes, keepdims=True, element=element)
+    return r.append(ReshapeOp(value, list(shape))).results[0]
 
 
 def _broadcast(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
@@ -77,8 +92,7 @@ def _broadcast(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     placed = [1] * len(shape)
     for d, n in zip(dims, x.shape, strict=True):
         placed[d] = n
-    if shape_of(value) != tuple(placed):
-        value = r.append(ReshapeOp(value, placed)).results[0]
+    value = extended(r, value, placed)
     if tuple(placed) != tuple(shape):
         value = r.op(nn.ExpandOp, value, shape=list(shape))
     return Raised(identity_order(len(shape)), value)

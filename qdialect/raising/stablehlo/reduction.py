@@ -28,6 +28,8 @@ _REDUCTIONS: Mapping[str, type[NNOp]] = {
 _MAX_POOLS = {1: nn.MaxPool1DOp, 2: nn.MaxPool2DOp, 3: nn.MaxPool3DOp}
 _AVERAGES = {1: nn.AvgPool1DOp, 2: nn.AvgPool2DOp, 3: nn.AvgPool3DOp}
 _CLOSE = 2.0**-40
+_MOST_COUNTED = 1 << 22
+"""Elements of an input up to which windows are counted."""
 
 
 def _begins(op: Operation, x: Raised, init: Raised, name: str) -> None:
@@ -76,7 +78,10 @@ def _reduce(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     return Raised(order, out)
 
 
-def _reduce_window(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
+def _reduce_window(
+    r: Raiser, op: Operation, operands: Sequence[Raised], mean: Mean | None = None
+) -> Raised:
+    """Windows; `mean` is what divides their sums, or None."""
     name = _body(op)
     x, init = operands
     _begins(op, x, init, name)
@@ -93,7 +98,8 @@ def _reduce_window(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Rais
     if any(strides[d] != 1 or any(pads[d]) for d in range(x.rank) if d not in over):
         raise Unraisable("window", "it moves along a dimension that it does not combine")
     whole = all(size[d] == x.shape[d] and not any(pads[d]) for d in over)
-    mean = _mean_of(op, prod(size)) if name == "add" and not any(map(any, pads)) else None
+    if mean is None and name == "add" and not any(map(any, pads)):
+        mean = _mean_of(op, prod(size))
     if whole:
         return _whole(r, op, x, over, name, mean)
     if len(over) > 3 or x.rank - len(over) > 2 and len(over) != x.rank - 2:
@@ -105,6 +111,8 @@ def _reduce_window(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Rais
         "dilations": [dilations[d] for d in spatial],
         "pads": [*(pads[d][0] for d in spatial), *(pads[d][1] for d in spatial)],
     }
+    if isinstance(mean, bool):
+        geometry["count_include_pad"] = mean
     others = [d for d in range(x.rank) if d not in spatial]
     # The order that windows want: two dimensions, then those that they move along.
     order = tuple([*others, *spatial].index(d) for d in range(x.rank))
@@ -122,6 +130,46 @@ def _widened(rank: int, over: Sequence[int]) -> list[int]:
     """Dimensions for windows of two more: the ones combined, and 1 for each other but two."""
     others = [d for d in range(rank) if d not in over]
     return sorted([*over, *others[2:]]) if len(others) >= 2 else list(over)
+
+
+Mean = Operation | bool
+"""The op that reads sums of codes as means; or, of means of floats, whether they count padding."""
+
+
+def average_pool(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised | None:
+    """The mean pool that a division of sums of windows by the numbers of their elements is;
+    None if it is none."""
+    sums, counts = op.operands[0].owner, operands[1].array
+    if not isinstance(sums, Operation) or sums.name != "stablehlo.reduce_window":
+        return None
+    if counts is None or counts.dtype.kind != "f" or any(v not in r.known for v in sums.operands):
+        return None
+    rank = len(shape_of(sums.operands[0]))
+    size = integers(sums, "window_dimensions", (1,) * rank)
+    if (counts == prod(size)).all():
+        includes = True
+    elif np.array_equal(counts, _counted(r, sums)):
+        includes = False
+    else:
+        return None
+    count = len(r.operations)
+    try:
+        return _reduce_window(r, sums, [r.known[v] for v in sums.operands], includes)
+    except Unraisable:
+        r.forget(count)
+        return None
+
+
+def _counted(r: Raiser, op: Operation) -> Any:
+    """How many elements each window has."""
+    from qdialect.reference import evaluate_op
+
+    x = op.operands[0]
+    ones = np.ones(shape_of(x), np.float32)
+    kind = element_type(x.type)
+    if str(kind) != "f32" or ones.size > _MOST_COUNTED:
+        return None
+    return evaluate_op(op, [ones, np.zeros((), np.float32)], r.session)[0]
 
 
 def _mean_of(op: Operation, count: int) -> Operation | None:
@@ -149,23 +197,24 @@ def _whole(
     x: Raised,
     over: Sequence[int],
     name: str,
-    mean: Operation | None,
+    mean: Mean | None,
 ) -> Raised:
     """A window as large as its input."""
     axes = sorted(x.order[d] for d in over)
     kind: type[NNOp] = _REDUCTIONS[name]
     element = result_element(op, x.order)
     if mean is not None:
-        kind, element = nn.ReduceMeanOp, result_element(mean, x.order)
+        kind = nn.ReduceMeanOp
+        element = element if isinstance(mean, bool) else result_element(mean, x.order)
     elif qparams(x) is not None:
         r.rounds_ties(op, name == "add")
     out = r.op(kind, r.value(x), axes=axes, keepdims=True, element=element)
     return _read_again(r, op, Raised(x.order, out), mean)
 
 
-def _read_again(r: Raiser, op: Operation, x: Raised, mean: Operation | None) -> Raised:
+def _read_again(r: Raiser, op: Operation, x: Raised, mean: Mean | None) -> Raised:
     """Means as the sums that they are read from: what reads them undoes it."""
-    if mean is None:
+    if mean is None or isinstance(mean, bool):
         return x
     value = r.value(x)
     element = result_element(op, x.order)
@@ -181,7 +230,8 @@ def _sum_pool(
     """A mean of codes that is read so; of floats the mean times the number of elements."""
     rank, geometry, mean = window
     if mean is not None:
-        element = result_element(mean, order)
+        pool = op if isinstance(mean, bool) else mean
+        element = result_element(pool, order)
         out = r.op(_AVERAGES[rank], r.value(x, order), element=element, **geometry)
         return _read_again(r, op, Raised(order, out), mean)
     if isinstance(element_type(op.operands[0].type), IntegerType) or qparams(x) is not None:
