@@ -11,8 +11,8 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
 from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr
@@ -40,8 +40,8 @@ def _computed(
     properties: Mapping[str, Any],
 ) -> SSAValue:
     """The op, on quantized types if `nn` has it on them, else on floats between casts."""
-    element = result_element(op, order)
-    if isinstance(element, IntegerType) and not is_quantized(op):
+    element: Attribute = result_element(op, order)
+    if str(element).startswith("i") and not is_quantized(op):
         raise Unraisable("type", "nn sums integers with scales")
     if not is_quantized(op):
         return r.op(kind, *values, element=element, **properties)
@@ -99,9 +99,7 @@ def convolution(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
         "groups": groups,
     }
     value = _cropped(r, r.value(x, x_order), pads)
-    out = _computed(
-        r, op, _CONVOLUTIONS[rank], [value, r.value(w, w_order)], order, properties
-    )
+    out = _computed(r, op, _CONVOLUTIONS[rank], [value, r.value(w, w_order)], order, properties)
     return Raised(order, out)
 
 
@@ -119,7 +117,7 @@ def _flipped(r: Raiser, w: Raised, dims: Sequence[int]) -> Raised:
     if not dims:
         return w
     if w.array is not None:
-        return Raised(w.order, None, np.flip(w.array, dims), w.element)
+        return Raised(w.order, None, np.flip(w.array, tuple(dims)), w.element)
     return Raised(w.order, r.op(nn.FlipOp, r.value(w), axes=[w.order[d] for d in dims]))
 
 
@@ -205,9 +203,12 @@ def product(
     element = result_element(op, order)
     if isinstance(element, UniformType) and element.qparams.axis not in (None, len(shape) - 1):
         raise Unraisable("axis", "the parameters of its result vary along a row")
-    if isinstance(element, UniformType) and element.qparams.axis is not None:
-        if len(columns) != 1 or not (keep_rows or len(rows) == 1):
-            raise Unraisable("axis", "it reshapes what has parameters along a dimension")
+    if (
+        isinstance(element, UniformType)
+        and element.qparams.axis is not None
+        and (len(columns) != 1 or not (keep_rows or len(rows) == 1))
+    ):
+        raise Unraisable("axis", "it reshapes what has parameters along a dimension")
     found = _computed(r, op, nn.MatMulOp, [left, right], _matrix_order(op, left, right), {})
     return Raised(order, _reshaped(r, found, shape))
 

@@ -183,7 +183,9 @@ def _erase_unused(module: ModuleOp, functions: Mapping[str, FuncOp]) -> None:
 
 def _members(value: Attribute) -> Sequence[Attribute]:
     data = getattr(value, "data", ())
-    return [m for m in data if isinstance(m, Attribute)] if isinstance(data, tuple) else []
+    if not isinstance(data, tuple):
+        return []
+    return [m for m in cast("tuple[object, ...]", data) if isinstance(m, Attribute)]
 
 
 def note(session: QContext, op: Operation, code: str, reason: str) -> None:
@@ -365,9 +367,10 @@ def _natural(value: SSAValue) -> Order:
 def _require_static(op: Operation) -> None:
     """Unraisable (`dynamic-shape`) unless all extents are known."""
     for value in (*op.operands, *op.results):
-        if not isinstance(value.type, TensorType):
-            raise Unraisable("type", f"it has a value of type {value.type}")
-        if any(n < 0 for n in cast("TensorType[Any]", value.type).get_shape()):
+        kind = value.type
+        if not isinstance(kind, TensorType):
+            raise Unraisable("type", f"it has a value of type {kind}")
+        if any(n < 0 for n in cast("TensorType[Any]", kind).get_shape()):
             raise Unraisable("dynamic-shape", "an extent is not known")
 
 

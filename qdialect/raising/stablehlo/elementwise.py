@@ -80,8 +80,8 @@ def _short(r: Raiser, x: Raised, order: Order) -> SSAValue:
     if x.array is None or (params is not None and not params.is_per_tensor):
         return r.value(x, order)
     array = inverted(x.array, order)
-    while array.ndim and array.shape[0] == 1:
-        array = array.reshape(array.shape[1:])
+    leading = next((d for d, n in enumerate(array.shape) if n != 1), array.ndim)
+    array = array.reshape(array.shape[leading:])
     return r.value(Raised(identity_order(array.ndim), None, array, x.element))
 
 
@@ -116,7 +116,10 @@ def elementwise(make: Make, ties: Callable[[Operation], bool] | None = None) -> 
             if all(op_error(new) is None for new in r.operations[count:]):
                 return Raised(order, found)
         except Exception as error:  # a class of ours says what is wrong with the types
-            if not isinstance(error, (ValueError, TypeError)) and "Verify" not in type(error).__name__:
+            if (
+                not isinstance(error, (ValueError, TypeError))
+                and "Verify" not in type(error).__name__
+            ):
                 raise
         r.forget(count)
         return Raised(order, in_floats(r, make, values, element))

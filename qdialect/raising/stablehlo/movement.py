@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, TensorType, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IntegerType, i64
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
 from qdialect.lowerings.laid_out import identity_order
 from qdialect.ops import ReshapeOp, shape_of
 from qdialect.ops.reduction import ReduceOp
 from qdialect.qparams import QParams
-from qdialect.quant import UniformType, element_type, quant_element
+from qdialect.quant import element_type, quant_element
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
 from qdialect.raising.stablehlo.convert import Handler, Raiser
@@ -207,7 +207,7 @@ def _gather(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     wanted = (*range(axis), *range(axis + len(positions), rank))
     if tuple(offsets) != wanted:
         raise Unraisable("gather", "rows are not where the index was")
-    where = _indices(r, indices, vector, x.shape[axis])
+    where = _indices(r, indices, int(vector), x.shape[int(axis)])
     if x.array is not None and x.rank == 1:
         table = _table(r, op, x, indices)
         if table is not None:
@@ -227,11 +227,11 @@ def _indices(r: Raiser, indices: Raised, vector: int, extent: int) -> SSAValue:
     value = r.value(indices, identity_order(indices.rank))
     if shape_of(value) != shape:
         value = r.append(ReshapeOp(value, list(shape))).results[0]
-    kind = element_type(value.type)
-    if not isinstance(kind, IntegerType):
+    kind: Attribute = element_type(value.type)
+    width = str(kind)[1:]
+    if width not in ("8", "16", "32", "64"):
         raise Unraisable("indices", f"it is indexed by {kind}")
-    width = cast("Any", kind).width.data
-    dtype = np.dtype(f"i{width // 8}")
+    dtype = np.dtype(f"i{int(width) // 8}")
     bounds = [r.constant(np.full((1,) * len(shape), n, dtype), kind) for n in (0, extent - 1)]
     return r.op(nn.MinimumOp, r.op(nn.MaximumOp, value, bounds[0]), bounds[1])
 
@@ -278,7 +278,7 @@ def _codes_of_index(value: SSAValue) -> tuple[SSAValue, int] | None:
     number = right.properties.get("value")
     if not isinstance(number, DenseIntOrFPElementsAttr):
         return None
-    return bits.operands[0], int(cast("Any", number.get_values()[0]))
+    return bits.operands[0], int(cast("Any", number).get_values()[0])
 
 
 HANDLERS: Mapping[str, Handler] = {

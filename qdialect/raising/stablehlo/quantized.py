@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from xdsl.dialects.builtin import IntegerType, TensorType
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation
 
 from qdialect.lowerings.stablehlo.rescale import ties
 from qdialect.numerics.requantize import unique_pairs
@@ -57,14 +58,15 @@ def _bitcast(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
         element_type(k) if (q := quant_element(k)) is None else storage_type(q.qparams)
         for k in (before, after)
     ]
-    if kinds[0] != kinds[1] or not isinstance(kinds[0], IntegerType):
+    stored: Attribute = kinds[0]
+    if stored != kinds[1] or not str(stored).startswith("i"):
         raise Unraisable("bits", f"it reads {kinds[0]} as {kinds[1]}")
     element = quant_element(after)
     if x.array is not None:
         return Raised(x.order, None, x.array, element_type(after))
     value = r.value(x)
     if quant_element(value.type) is not None:
-        plain = TensorType(kinds[0], list(shape_of(value)))
+        plain: TensorType[Any] = TensorType(stored, list(shape_of(value)))
         value = r.append(SCastOp(value, plain)).results[0]
     if element is not None:
         kind = TensorType(result_element(op, x.order), list(shape_of(value)))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from qdialect import ops as nn
 from qdialect.ops import shape_of
@@ -43,7 +43,7 @@ def _begins(op: Operation, x: Raised, init: Raised, name: str) -> None:
     elif params is not None:
         neutral = params.storage.min if name == "maximum" else params.storage.max
     elif isinstance(kind, IntegerType):
-        limits = np.iinfo(f"i{kind.width.data // 8}")
+        limits = np.iinfo(f"i{cast('Any', kind).width.data // 8}")
         neutral = limits.min if name == "maximum" else limits.max
     else:
         neutral = -np.inf if name == "maximum" else np.inf
@@ -102,7 +102,7 @@ def _reduce_window(
         mean = _mean_of(op, prod(size))
     if whole:
         return _whole(r, op, x, over, name, mean)
-    if len(over) > 3 or x.rank - len(over) > 2 and len(over) != x.rank - 2:
+    if len(over) > 3 or (x.rank - len(over) > 2 and len(over) != x.rank - 2):
         over = _widened(x.rank, over)
     spatial = over if len(over) == x.rank - 2 else _widened(x.rank, over)
     geometry: dict[str, Any] = {
@@ -175,20 +175,20 @@ def _counted(r: Raiser, op: Operation) -> Any:
 def _mean_of(op: Operation, count: int) -> Operation | None:
     """What reads sums of codes as means, on another scale: `bitcast_convert` to integers and
     back; the last of the two."""
-    value: SSAValue = op.results[0]
+    value, last = op.results[0], op
     for _ in range(2):
         users = [use.operation for use in value.uses]
         if len(users) != 1 or users[0].name != "stablehlo.bitcast_convert":
             return None
-        value = users[0].results[0]
+        last = users[0]
+        value = last.results[0]
     before, after = quant_element(op.results[0].type), quant_element(value.type)
     if before is None or after is None or before.qparams.axis or after.qparams.axis:
         return None
     if before.qparams.zero_point or after.qparams.zero_point:
         return None
     ratio = before.qparams.scale / after.qparams.scale / count
-    last = value.owner
-    return last if abs(ratio - 1) < _CLOSE and isinstance(last, Operation) else None
+    return last if abs(ratio - 1) < _CLOSE else None
 
 
 def _whole(

@@ -96,9 +96,7 @@ def _reduction(kind: type[NNOp], name: str) -> Handler:
             # Codes themselves are added up: their zero point is read as 0.
             stored = r.typed(x, r.meanings.params(value, 0))
             params = r.meanings.params(value, 0)
-        element = (
-            None if params is None else UniformType(params)
-        )
+        element = None if params is None else UniformType(params)
         return Raised(x.order, r.op(kind, stored, axes=axes, keepdims=True, element=element))
 
     return raise_it

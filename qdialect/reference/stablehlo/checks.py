@@ -50,9 +50,9 @@ def _almost_equal(call: Call, operands: Sequence[Array]) -> list[Array]:
     said = call.attribute("tolerance")
     tolerance = said.value.data if isinstance(said, FloatAttr) else _TOLERANCE
     if actual.dtype.kind == "c":
-        holds = _near(actual.real, expected.real, tolerance)
+        holds = _near(np.real(actual), np.real(expected), tolerance)
         return _require(
-            call, holds & _near(actual.imag, expected.imag, tolerance), actual, expected
+            call, holds & _near(np.imag(actual), np.imag(expected), tolerance), actual, expected
         )
     return _require(call, _near(actual, expected, tolerance), actual, expected)
 
@@ -73,12 +73,16 @@ def _close(call: Call, operands: Sequence[Array]) -> list[Array]:
     actual, expected = operands
     most, least = call.integer("max_ulp_difference", 1), call.integer("min_ulp_difference", 0)
     if actual.dtype.kind == "c":
-        parts = [(actual.real, expected.real), (actual.imag, expected.imag)]
+        parts = [(np.real(actual), np.real(expected)), (np.imag(actual), np.imag(expected))]
     else:
         parts = [(actual, expected)]
     holds = np.ones(actual.shape, bool)
     for a, b in parts:
-        apart = _floats_between(np.ascontiguousarray(a), np.ascontiguousarray(b), str(element_type(call.operand_types[0])))
+        apart = _floats_between(
+            np.ascontiguousarray(a),
+            np.ascontiguousarray(b),
+            str(element_type(call.operand_types[0])),
+        )
         finite = np.isfinite(a) & np.isfinite(b)
         same = (a == b) | ((a != a) & (b != b))
         holds = holds & np.where(finite, (apart <= most) & (apart >= least), same)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 
 from qdialect.errors import InputError, UnsupportedError
 from qdialect.quant import element_type, quant_element
@@ -18,10 +17,7 @@ from qdialect.reference.values import Array
 
 
 def _constant(call: Call, operands: Sequence[Array]) -> list[Array]:
-    value = call.require("value")
-    if not isinstance(value, DenseIntOrFPElementsAttr):
-        return [literal(value, call.result_types[0], call.evaluation)]
-    return [literal(value, call.result_types[0], call.evaluation)]
+    return [literal(call.require("value"), call.result_types[0], call.evaluation)]
 
 
 def _iota(call: Call, operands: Sequence[Array]) -> list[Array]:

@@ -1,9 +1,9 @@
 """Dimension numbers, windows, ranges and precision as words and lists.
 
-    stablehlo.dot_general %x, %y, batching_dims = [0] x [0], contracting_dims = [2] x [1]
-    stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
-        window = {stride = [2, 2], pad = [[1, 1], [1, 1]]}
-    stablehlo.slice %x [0:2, 1:9:2]
+stablehlo.dot_general %x, %y, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {stride = [2, 2], pad = [[1, 1], [1, 1]]}
+stablehlo.slice %x [0:2, 1:9:2]
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ConvolutionDimensions(CustomSyntax):
 class WindowAttributes(CustomSyntax):
     """How a window moves: `stride = [1], pad = [[0, 0]], ..., reverse = [false]`."""
 
-    WORDS = ("stride", "pad", "lhs_dilate", "rhs_dilate", "reverse")
+    WORDS: tuple[str, ...] = ("stride", "pad", "lhs_dilate", "rhs_dilate", "reverse")
 
     def parse(self, state: Reading, arguments: Arguments) -> None:
         parser, names = state.parser, dict(zip(self.WORDS, _names(arguments), strict=True))
@@ -172,7 +172,8 @@ class PrecisionConfig(CustomSyntax):
             parser.parse_keyword("precision")
             parser.parse_punctuation("=")
             words = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, lambda: PrecisionAttr(PrecisionAttr.parse_parameter(parser))
+                parser.Delimiter.SQUARE,
+                lambda: PrecisionAttr(PrecisionAttr.parse_parameter(parser)),
             )
             state.properties[names[0]] = ArrayAttr(words)
 
@@ -196,9 +197,7 @@ class ExponentMantissa(CustomSyntax):
         word = state.parser.parse_identifier()
         found = re.fullmatch(r"e(\d+)m(\d+)", word)
         if found is None:
-            state.parser.raise_error(
-                f"expected exponent mantissa in format e#m#, saw {word}"
-            )
+            state.parser.raise_error(f"expected exponent mantissa in format e#m#, saw {word}")
         for name, digits in zip(_names(arguments), found.groups(), strict=True):
             state.properties[name] = IntegerAttr(int(digits), i32)
 

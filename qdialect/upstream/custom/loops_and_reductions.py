@@ -1,8 +1,8 @@
 """Ops whose regions share their arguments with the op: loops and reductions, and constants.
 
-    %r:2 = stablehlo.while(%i = %0, %x = %1) : tensor<i32>, tensor<f32> cond {..} do {..}
-    %r = stablehlo.reduce(%x init: %0) applies stablehlo.add across dimensions = [1] : ..
-    %r = stablehlo.reduce(%x init: %0) across dimensions = [1] : .. reducer(%a: .., %b: ..) {..}
+%r:2 = stablehlo.while(%i = %0, %x = %1) : tensor<i32>, tensor<f32> cond {..} do {..}
+%r = stablehlo.reduce(%x init: %0) applies stablehlo.add across dimensions = [1] : ..
+%r = stablehlo.reduce(%x init: %0) across dimensions = [1] : .. reducer(%a: .., %b: ..) {..}
 """
 
 # Names of values are the printer's own.
@@ -45,7 +45,9 @@ class WhileLoop(CustomSyntax):
     def parse(self, state: Reading, arguments: Arguments) -> None:
         parser = state.parser
         operands, result = self._names(state, arguments)
-        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: self._pair(parser))
+        pairs = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: self._pair(parser)
+        )
         kinds: list[Attribute] = []
         if pairs:
             parser.parse_punctuation(":")
@@ -114,9 +116,7 @@ class Reduction(CustomSyntax):
     def parse(self, state: Reading, arguments: Arguments) -> None:
         parser = state.parser
         inputs, inits, dimensions, body, result = self._names(state, arguments)
-        pairs = parser.parse_comma_separated_list(
-            parser.Delimiter.NONE, lambda: self._pair(parser)
-        )
+        pairs = parser.parse_comma_separated_list(parser.Delimiter.NONE, lambda: self._pair(parser))
         state.operands[inputs] = [x for x, _ in pairs]
         state.operands[inits] = [init for _, init in pairs]
         combine = None
@@ -227,8 +227,10 @@ def _combining(state: Writing, region: Region) -> Operation | None:
     dialect, _, short = op.name.partition(".")
     if dialect != state.dialect or short not in _COMPACT or last.name != f"{dialect}.return":
         return None
-    operand = state.op.operands[0].type
-    scalar = TensorType(operand.element_type, []) if isinstance(operand, TensorType) else None
+    element = getattr(state.op.operands[0].type, "element_type", None)
+    if element is None:
+        return None
+    scalar = TensorType(element, [])
     kinds = {v.type for v in (*op.operands, *op.results)}
     plain = not op.properties and not op.attributes
     same = tuple(op.operands) == tuple(block.args) and tuple(last.operands) == tuple(op.results)

@@ -80,9 +80,10 @@ def _real(kind: Attribute) -> Attribute | None:
     if not isinstance(kind, TensorType):
         return None
     tensor = cast("TensorType[Any]", kind)
-    if not isinstance(tensor.element_type, ComplexType):
+    complex_type: Attribute = tensor.element_type
+    if not isinstance(complex_type, ComplexType):
         return None
-    element = cast("ComplexType[Any]", tensor.element_type).element_type
+    element = cast("ComplexType[Any]", complex_type).element_type
     return TensorType(element, tensor.get_shape(), tensor.encoding)
 
 
