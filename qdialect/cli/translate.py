@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qdialect.cli.flags import (
+    BYTECODE_VERSION,
+    EMIT_BYTECODE,
     FORCE,
     HELP,
     OUTPUT,
@@ -15,10 +17,12 @@ from qdialect.cli.flags import (
     VERSION,
     Arguments,
     Command,
+    bytecode_version,
     parse,
     switch,
     value,
     write,
+    write_binary,
 )
 from qdialect.cli.opt import version_line
 from qdialect.cli.terminal import OK, guarded
@@ -83,6 +87,8 @@ COMMAND = Command(
         switch("mlir-print-op-generic print-op-generic", "write ops in the generic form"),
         switch("mlir-print-debuginfo print-debuginfo", "write locations"),
         QUANT_TEXT,
+        EMIT_BYTECODE,
+        BYTECODE_VERSION,
         FORCE,
         HELP,
         VERSION,
@@ -142,13 +148,23 @@ def _read_onnx(args: Arguments, ctx: QContext) -> ModuleOp:
 
 
 def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
-    from qdialect.formats.mlir.read import decode, load_module, read_module, verify_module
+    from qdialect.formats.bytecode.layout import MAGIC
+    from qdialect.formats.mlir.read import (
+        bytecode_module,
+        decode,
+        load_module,
+        read_module,
+        verify_module,
+    )
 
     source = _source(args)
     if source != "-":
         return load_module(source, ctx)
-    text = decode(sys.stdin.buffer.read(), "<stdin>")
-    module = read_module(text, ctx, folder=Path())
+    data = sys.stdin.buffer.read()
+    if data.startswith(MAGIC):
+        module = bytecode_module(data, ctx, "<stdin>")
+    else:
+        module = read_module(decode(data, "<stdin>"), ctx, folder=Path())
     verify_module(module, ctx)
     return module
 
@@ -173,6 +189,10 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
     integers = integer_model(Model(module, ctx), name not in _WITH_CASTS, name)
     model = lowered_model(integers, name)
+    version = bytecode_version(args)
+    if version is not None:
+        _write_bytecode(model.module, model.ctx, path, version)
+        return
     # The weights are in the text, which other tools read: they know no store of ours.
     text = module_text(model.module, model.ctx, generic=True, inline_weights=True)
     if path is None:
@@ -189,11 +209,26 @@ def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Argume
         "debuginfo": args.switch("mlir-print-debuginfo"),
         "text_version": args.text("quant-text"),
     }
-    if path is None:
+    version = bytecode_version(args)
+    if version is not None:
+        _write_bytecode(module, ctx, path, version, **spelling)
+    elif path is None:
         write(module_text(module, ctx, inline_weights=True, **spelling))
     else:
         inline = args.switch("inline-weights")
         save_module(module, ctx, path, inline_weights=inline, **spelling)
+
+
+def _write_bytecode(
+    module: ModuleOp, ctx: QContext, path: Path | None, version: int, **spelling: Any
+) -> None:
+    from qdialect.formats.mlir.write import bytecode, save_module
+
+    if path is None:
+        text_version = spelling.get("text_version")
+        write_binary(bytecode(module, ctx, version=version, text_version=text_version))
+    else:
+        save_module(module, ctx, path, bytecode_version=version, **spelling)
 
 
 def _write_onnx(

@@ -322,11 +322,11 @@ class RegionValue(Directive):
 
 
 def close_region(state: Reading, region: Region, terminator: str) -> None:
-    """Add the terminator that the text leaves out."""
+    """Add the block and the terminator that the text leaves out."""
+    if region.first_block is None and (terminator or "no-terminator" in state.row.traits):
+        region.add_block(Block())
     if not terminator:
         return
-    if region.first_block is None:
-        region.add_block(Block())
     for block in region.blocks:
         last = block.last_op
         if last is None or not _is_terminator(last):
@@ -349,6 +349,7 @@ def print_region(
         region,
         print_entry_block_args=arguments,
         print_block_terminators=not _elides(region, terminator),
+        print_empty_block=False,
     )
 
 
@@ -503,6 +504,9 @@ class Alternatives(Directive):
 class CustomSyntax(ABC):
     """What `custom<Name>` reads and writes, of any op: its arguments are in the format."""
 
+    spaced = True
+    """Whether there is a space before it; false where it writes its own or may be empty."""
+
     @abstractmethod
     def parse(self, state: Reading, arguments: Sequence[Directive | str]) -> None:
         """Read it."""
@@ -575,9 +579,18 @@ _MODULES = {
     "Assignments": "regions",
     "DynamicIndexList": "indices",
     "FirstTypeUnless": "types",
+    "HiddenRegion": "structured",
+    "IdentityMaps": "structured",
+    "KindRegion": "structured",
     "LoopBounds": "regions",
+    "MapsUnlessIdentity": "structured",
+    "MoreAttributes": "structured",
+    "OwnAttributes": "structured",
+    "Payload": "structured",
+    "PayloadRegion": "structured",
     "SwitchCases": "switches",
     "SwitchOpCases": "switches",
+    "TraitDictionary": "structured",
     "TypeList": "types",
     "TypeUnless": "types",
     "ComplexOpType": "operation_types",

@@ -72,7 +72,7 @@ def load(
     typical_dims: Mapping[str, int] | None = None,
     as_written: bool = False,
 ) -> Model:
-    """The model in a `.onnx`, `.mlir` or `.qmod` file, verified.
+    """The model in a `.onnx`, `.mlir` or `.mlirbc` file, verified.
 
     Functions in TOSA and StableHLO are raised to `nn` and `quant` (`raised`), unless `as_written`.
 
@@ -92,7 +92,7 @@ def load(
 
         module = import_model(source, session, dims)
         verify_module(module, session)
-    elif source.suffix in (".mlir", ".qmod"):
+    elif source.suffix in (".mlir", ".mlirbc"):
         from qdialect.formats.mlir.read import load_module
 
         module = load_module(source, session)
@@ -101,7 +101,7 @@ def load(
 
             bind_extents(module, dims)
     else:
-        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .qmod")
+        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .mlirbc")
     if typical_dims:
         from qdialect.ops.named_extents import price_extents
 
@@ -156,7 +156,7 @@ def save(
             written = write_model(model.module, model.ctx, form=form, runtime=runtime)
         beside = keeps_weights_beside(model.module) and not inline_weights
         save_model(written, target, weights_beside=beside)
-    elif target.suffix in (".mlir", ".qmod"):
+    elif target.suffix in (".mlir", ".mlirbc"):
         from qdialect.formats.mlir.write import save_module
 
         save_module(
@@ -167,7 +167,7 @@ def save(
             text_version=_known_version(text_version),
         )
     else:
-        raise UsageError(f"cannot tell the kind of '{target}': use .onnx, .mlir or .qmod")
+        raise UsageError(f"cannot tell the kind of '{target}': use .onnx, .mlir or .mlirbc")
 
 
 def save_or_copy(

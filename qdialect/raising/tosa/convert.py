@@ -39,6 +39,7 @@ from qdialect.lowerings.laid_out import identity_order
 from qdialect.ops import shape_of
 from qdialect.ops.constants import payload
 from qdialect.quant import UniformType, quant_element
+from qdialect.quant.arithmetic import ARITHMETIC_KEY
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Builder, Raised
 from qdialect.raising.tosa.facts import constant_of, name_of
@@ -106,6 +107,9 @@ class RaiseTosa(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raise the functions in place; ops that cannot be raised stay, with a remark."""
+        if not any(inner.name.startswith(("nn.", "quant.")) for inner in op.walk()):
+            # Of a model that was exported: its integers are computed as TOSA does now.
+            op.attributes.pop(ARITHMETIC_KEY, None)
         for function in [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration]:
             if not any(name_of(inner) for inner in function.body.walk()):
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
@@ -21,6 +21,9 @@ from qdialect.raising.tosa.facts import known, number
 from qdialect.raising.tosa.movement import common_order, held, same_typed
 from qdialect.raising.tosa.rescale import rescaled
 from qdialect.raising.tosa.ties import corrected
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def _is_float(x: Raised) -> bool:
@@ -121,22 +124,32 @@ def _largest(kind: str) -> float:
 
 
 def table(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
-    """`table` of 8-bit codes."""
+    """`table` of 8-bit codes, or of 16-bit codes with all that lies between entries written out."""
     x, value, result = operands[0], op.operands[0], op.results[0]
     entries = known(op, 1, r.session).reshape(-1)
-    if r.meanings.storage(value).width != 8:
-        raise Unraisable("table", "it interpolates between entries")
+    width = r.meanings.storage(value).width
+    if width == 16:
+        entries = _interpolated(entries)
+    elif width != 8:
+        raise Unraisable("table", f"it looks up {width} bits")
     source = x.params
     if source is None or not source.is_per_tensor or not source.storage.signed:
-        source = r.meanings.params(value)
-        source = QParams.per_tensor("i8", source.scale, 0)
+        source = QParams.per_tensor(f"i{width}", r.meanings.scale(value))
     target = r.meanings.params(result)
     if not target.storage.signed:
         # The bits of the entries are those of the codes.
-        entries = entries.view(np.uint8)
+        entries = entries.view(f"u{entries.dtype.itemsize}")
     stored = r.constant(np.ascontiguousarray(entries), UniformType(target))
     out = r.op(nn.TableOp, r.typed(x, source), stored, element=UniformType(target))
     return Raised(x.order, out)
+
+
+def _interpolated(entries: NDArray[Any]) -> NDArray[np.int32]:
+    """What a table of 513 entries gives for every 16-bit code: 7 bits lie between two."""
+    wide = entries.astype(np.int64)
+    places, parts = np.divmod(np.arange(1 << 16), 1 << 7)
+    slopes = wide[places + 1] - wide[places]
+    return ((wide[places] << 7) + slopes * parts).astype(np.int32)
 
 
 def _function(kind: type[NNOp], **properties: Any) -> Handler:

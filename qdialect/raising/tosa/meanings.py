@@ -95,6 +95,8 @@ class Meanings:
         self._zeros: dict[SSAValue, SSAValue] = {}
         self._zero_of: dict[SSAValue, int] = {}
         self._unsigned: set[SSAValue] = set()
+        self._alike: dict[SSAValue, SSAValue] = {}
+        self._scale_alike: dict[SSAValue, float] = {}
         self._stated = dict(_stated(function, block))
         values = [*block.args, *(r for op in block.ops for r in op.results)]
         for value in values:
@@ -122,6 +124,9 @@ class Meanings:
             return 1.0
         if group.stated is not None and group.stated.is_per_tensor:
             return group.stated.scale
+        alike = self._scale_alike.get(_root(self._alike, value))
+        if alike is not None:
+            return alike
         root, ratio = group.root()
         return _as_float((root.scale or Fraction(1)) * ratio)
 
@@ -154,9 +159,7 @@ class Meanings:
     # -- zero points --------------------------------------------------------------------
 
     def _zero_root(self, value: SSAValue) -> SSAValue:
-        while value in self._zeros:
-            value = self._zeros[value]
-        return value
+        return _root(self._zeros, value)
 
     def _zero_points(self, op: Operation) -> None:
         """Values with one zero point and one sign."""
@@ -221,9 +224,19 @@ class Meanings:
             self._quantized(result)
             if name.startswith("matmul"):
                 self._quantized(op.operands[1])
+        elif name == "mul":
+            self._multiplied(op)
         elif name == "select":
             for operand in op.operands[1:]:
                 self._tie(operand, result, Fraction(1))
+
+    def _multiplied(self, op: Operation) -> None:
+        """A constant factor is a number; what it multiplies keeps its scale."""
+        for factor, other in (op.operands[:2], op.operands[1::-1]):
+            if constant_of(factor, self.session) is not None and factor in self._groups:
+                self._groups[factor].root()[0].scale = Fraction(1)
+                self._tie(other, op.results[0], Fraction(1))
+                return
 
     def _quantized(self, value: SSAValue) -> None:
         if value in self._groups:
@@ -249,9 +262,8 @@ class Meanings:
         count = max(len(scales), len(pairs), len(wanted))
         columns = ((list(column) * count)[:count] for column in (pairs, scales, wanted))
         for (multiplier, shift), scale, other in zip(*columns, strict=True):
-            # A multiplier is off by half a unit in its last place at most.
             found = Fraction(scale) / Fraction(other) * (1 << max(shift, 0))
-            if abs(found - multiplier) > 1 + multiplier * _CLOSE:
+            if abs(found - multiplier) > _slack(multiplier):
                 self.disagreeing.append(op)
                 self._groups[op.results[0]].stated = None
                 return
@@ -260,6 +272,10 @@ class Meanings:
         """The scale of `other` is `ratio` times that of `one`, unless more is known."""
         if one not in self._groups or other not in self._groups:
             return
+        if ratio == 1:
+            a_alike, b_alike = _root(self._alike, one), _root(self._alike, other)
+            if a_alike is not b_alike:
+                self._alike[b_alike] = a_alike
         (a, to_a), (b, to_b) = self._groups[one].root(), self._groups[other].root()
         if a is not b:
             b.parent, b.ratio = a, to_a * ratio / to_b
@@ -273,6 +289,9 @@ class Meanings:
                 root.quantized = True
                 if root.scale is None and group.stated.is_per_tensor:
                     root.scale = Fraction(group.stated.scale) / ratio
+        for value, group in self._groups.items():
+            if group.stated is not None and group.stated.is_per_tensor:
+                self._scale_alike.setdefault(_root(self._alike, value), group.stated.scale)
         narrow = [v for v in self._groups if _width(v.type) <= 16]
         for value in narrow:
             root, ratio = self._groups[value].root()
@@ -288,6 +307,19 @@ class Meanings:
     def _is_product(self, value: SSAValue) -> bool:
         owner = value.owner
         return isinstance(owner, Operation) and name_of(owner) in ("matmul", "matmul_t", "mul")
+
+
+def _root(parents: Mapping[SSAValue, SSAValue], value: SSAValue) -> SSAValue:
+    while value in parents:
+        value = parents[value]
+    return value
+
+
+def _slack(multiplier: int) -> Fraction:
+    """How far a multiplier may be from the ratio it stands for: a unit in the last place that it
+    uses, of at least 14."""
+    used = min(multiplier & -multiplier, multiplier >> 14)
+    return Fraction(max(used, 1)) + multiplier * _CLOSE
 
 
 def _width(kind: Attribute) -> int:

@@ -89,13 +89,17 @@ def _reduction(kind: type[NNOp], name: str) -> Handler:
         axes = [x.order[integer_of(op, "axis")]]
         stored = held(r, x, value)
         params = Raised(x.order, stored).params
-        if params is not None and not params.is_per_tensor:
-            if params.axis in axes:
-                raise Unraisable("axis", "it reduces a dimension of different scales")
+        if params is not None and not params.is_per_tensor and params.axis in axes:
+            raise Unraisable("axis", "it reduces a dimension of different scales")
         if name == "sum" and params is not None and any(params.zero_point_list()):
             # Codes themselves are added up: their zero point is read as 0.
             stored = r.typed(x, r.meanings.params(value, 0))
             params = r.meanings.params(value, 0)
+        inner = stored.owner
+        if isinstance(inner, kind) and len(list(value.uses)) == 1 and x.value is stored:
+            # One dimension after the other: all at once.
+            stored = inner.operands[0]
+            axes = sorted((*inner.values["axes"], *axes))
         element = None if params is None else UniformType(params)
         return Raised(x.order, r.op(kind, stored, axes=axes, keepdims=True, element=element))
 
