@@ -131,8 +131,8 @@ class Builder:
             return replace(x, order=order)
         assert x.value is not None
         perm = [0] * x.rank
-        for own, wanted in zip(x.order, order, strict=True):
-            perm[wanted] = own
+        for own, expected in zip(x.order, order, strict=True):
+            perm[expected] = own
         key = ("order", x.value, tuple(perm))
         if key not in self._cached:
             params = x.params

@@ -22,9 +22,9 @@ from qdialect.ops.base import NNOp
 from qdialect.quant import UniformType, quant_element
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
-from qdialect.raising.stablehlo.convert import Handler, Raiser
-from qdialect.raising.stablehlo.elementwise import in_floats, is_quantized, result_element
+from qdialect.raising.stablehlo.elementwise import in_floats
 from qdialect.raising.stablehlo.facts import attribute, integer, integers, padding, qparams, record
+from qdialect.raising.stablehlo.raiser import Handler, Raiser, is_quantized, result_element
 from qdialect.verify.verifier import op_error
 
 _CONVOLUTIONS = {1: nn.Conv1DOp, 2: nn.Conv2DOp, 3: nn.Conv3DOp}

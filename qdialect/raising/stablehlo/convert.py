@@ -20,12 +20,11 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
@@ -34,71 +33,23 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext, session
-from qdialect.errors import InputError, QError, UnsupportedError
+from qdialect.errors import InputError, QError
 from qdialect.lowerings.laid_out import Order, identity_order
 from qdialect.numerics.contract import Numerics, level_named
 from qdialect.ops import shape_of
-from qdialect.quant import UniformType, quant_element
+from qdialect.quant import quant_element
 from qdialect.raising.errors import Unraisable
-from qdialect.raising.raised import Builder, Raised, inverted
+from qdialect.raising.raised import Raised
+from qdialect.raising.stablehlo import contraction, elementwise, movement, quantized, reduction
+from qdialect.raising.stablehlo.constants import constant_result
+from qdialect.raising.stablehlo.raiser import Handler, Raiser
 from qdialect.rewrite.remarks import Remark, key_text, location_text
 from qdialect.verify.verifier import op_error
-
-_MOST_ELEMENTS = 1 << 26
-"""Constants with more elements are not computed while raising."""
-
-
-class Raiser(Builder):
-    """A builder that knows how far results may differ."""
-
-    def __init__(self, session: QContext, numerics: Numerics) -> None:
-        super().__init__(session)
-        self.numerics = numerics
-        self.known: dict[SSAValue, Raised] = {}
-        """What the values of StableHLO have become."""
-        self.ties = 0
-        """How many ops may round a tie the other way."""
-
-    def value(self, x: Raised, order: Order | None = None) -> SSAValue:
-        """`x` as it is typed, with dimensions in `order` (as it lies by default)."""
-        order = x.order if order is None else order
-        if x.array is None:
-            turned = self.in_order(x, order)
-            assert turned.value is not None
-            return turned.value
-        element = x.element
-        assert element is not None
-        if isinstance(element, UniformType) and element.qparams.axis is not None:
-            element = UniformType(element.qparams.with_axis(order[element.qparams.axis]))
-        return self.constant(inverted(x.array, order), element)
-
-    def rounds_ties(self, op: Operation, possible: bool) -> None:
-        """Allow for ties that may round the other way; Unraisable (`ties`) under `exact`."""
-        element = quant_element(op.results[0].type)
-        if not possible or element is None:
-            return
-        if not any(z % 2 for z in element.qparams.zero_point_list()):
-            return
-        if self.numerics < Numerics.TIES:
-            raise Unraisable("ties", "ties round the other way: its zero point is odd")
-        self.ties += 1
-
-
-Handler = Callable[[Raiser, Operation, Sequence[Raised]], Raised]
-"""Raises an op with one result."""
 
 
 @cache
 def handlers() -> Mapping[str, Handler]:
     """How each op of StableHLO is raised, by its full name."""
-    from qdialect.raising.stablehlo import (
-        contraction,
-        elementwise,
-        movement,
-        quantized,
-        reduction,
-    )
-
     return {
         **contraction.HANDLERS,
         **elementwise.HANDLERS,
@@ -306,10 +257,11 @@ class _Function:
         kind = op.results[0].type
         if not isinstance(kind, TensorType) or op.regions:
             return False
-        shape = cast("TensorType[Any]", kind).get_shape()
-        if any(n < 0 for n in shape) or not _is_folded(op, shape):
+        shape = tuple(cast("TensorType[Any]", kind).get_shape())
+        if min(shape, default=0) < 0:
             return False
-        array = _constant_result(op, [cast("Any", x.array) for x in operands], self.session)
+        arrays = [x.array for x in operands if x.array is not None]
+        array = constant_result(op, arrays, shape, self.session)
         if array is None:
             return False
         element = cast("TensorType[Any]", kind).element_type
@@ -372,32 +324,3 @@ def _require_static(op: Operation) -> None:
             raise Unraisable("type", f"it has a value of type {kind}")
         if any(n < 0 for n in cast("TensorType[Any]", kind).get_shape()):
             raise Unraisable("dynamic-shape", "an extent is not known")
-
-
-def _is_folded(op: Operation, shape: Sequence[int]) -> bool:
-    """Whether computing an op of constants while raising costs little."""
-    count = int(np.prod(shape, dtype=np.int64))
-    if op.name == "stablehlo.broadcast_in_dim":
-        return True
-    return count <= _MOST_ELEMENTS and op.name not in ("stablehlo.rng", "stablehlo.custom_call")
-
-
-def _constant_result(
-    op: Operation, arrays: Sequence[np.ndarray[Any, Any]], at: QContext
-) -> np.ndarray[Any, Any] | None:
-    """What the interpreter computes; None of what it does not run."""
-    if op.name == "stablehlo.broadcast_in_dim":
-        # A view, however large the result is.
-        from qdialect.raising.stablehlo.facts import integers
-
-        shape = cast("TensorType[Any]", op.results[0].type).get_shape()
-        placed = [1] * len(shape)
-        for d, n in zip(integers(op, "broadcast_dimensions"), arrays[0].shape, strict=True):
-            placed[d] = n
-        return np.broadcast_to(arrays[0].reshape(placed), shape)
-    from qdialect.reference import evaluate_op
-
-    try:
-        return np.asarray(evaluate_op(op, arrays, at)[0])
-    except (UnsupportedError, InputError):
-        return None

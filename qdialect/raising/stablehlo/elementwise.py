@@ -21,26 +21,12 @@ from qdialect.ops.base import NNOp
 from qdialect.quant import DCastOp, QCastOp, UniformType, expressed_type, quant_element
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised, inverted
-from qdialect.raising.stablehlo.convert import Handler, Raiser
 from qdialect.raising.stablehlo.facts import qparams, real_scalar, scalar_of, shrunk, word
+from qdialect.raising.stablehlo.raiser import Handler, Raiser, is_quantized, result_element
 from qdialect.verify.verifier import op_error
 
 Make = Callable[..., SSAValue]
 """Builds ops on values and returns their result, given the element type of it."""
-
-
-def result_element(op: Operation, order: Order) -> Attribute:
-    """The element type of the result, laid out in `order`."""
-    kind = cast("TensorType[Any]", op.results[0].type)
-    element = quant_element(kind)
-    if element is not None and element.qparams.axis is not None:
-        return UniformType(element.qparams.with_axis(order[element.qparams.axis]))
-    return kind.element_type
-
-
-def is_quantized(op: Operation) -> bool:
-    """Whether any operand or result has a quantized type."""
-    return any(quant_element(v.type) is not None for v in (*op.operands, *op.results))
 
 
 def common_order(operands: Sequence[Raised], rank: int) -> Order:
@@ -188,14 +174,6 @@ def function(kind: type[NNOp] | Make) -> Handler:
     return raise_it
 
 
-def _divide(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
-    """Sums of windows by the numbers of their elements are means."""
-    from qdialect.raising.stablehlo.reduction import average_pool
-
-    found = average_pool(r, op, operands)
-    return function(nn.DivOp)(r, op, operands) if found is None else found
-
-
 def _power(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """To a constant power."""
     _float_only(op)
@@ -311,7 +289,6 @@ HANDLERS: Mapping[str, Handler] = {
     "stablehlo.add": elementwise(simple(nn.AddOp), _pair_ties(False)),
     "stablehlo.subtract": elementwise(simple(nn.SubOp), _pair_ties(False)),
     "stablehlo.multiply": elementwise(simple(nn.MulOp), _pair_ties(True)),
-    "stablehlo.divide": _divide,
     "stablehlo.maximum": _extremum(nn.MaximumOp),
     "stablehlo.minimum": _extremum(nn.MinimumOp),
     "stablehlo.clamp": _clamp,

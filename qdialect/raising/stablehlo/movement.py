@@ -17,9 +17,9 @@ from qdialect.qparams import QParams
 from qdialect.quant import element_type, quant_element
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
-from qdialect.raising.stablehlo.convert import Handler, Raiser
 from qdialect.raising.stablehlo.elementwise import common_order
 from qdialect.raising.stablehlo.facts import integer, integers, qparams, record, scalar_of
+from qdialect.raising.stablehlo.raiser import Handler, Raiser
 
 
 def along(x: Raised, items: Sequence[int]) -> list[int]:

@@ -23,8 +23,7 @@ from qdialect.quant import (
 )
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
-from qdialect.raising.stablehlo.convert import Handler, Raiser
-from qdialect.raising.stablehlo.elementwise import result_element
+from qdialect.raising.stablehlo.raiser import Handler, Raiser, result_element
 
 
 def _quantize(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:

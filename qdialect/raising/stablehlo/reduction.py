@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, TensorType
@@ -16,9 +16,12 @@ from qdialect.ops.base import NNOp
 from qdialect.quant import SCastOp, UniformType, element_type, quant_element, storage_type
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
-from qdialect.raising.stablehlo.convert import Handler, Raiser
-from qdialect.raising.stablehlo.elementwise import result_element
+from qdialect.raising.stablehlo.elementwise import function
 from qdialect.raising.stablehlo.facts import body_name, integers, padding, qparams, scalar_of
+from qdialect.raising.stablehlo.raiser import Handler, Raiser, result_element
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _REDUCTIONS: Mapping[str, type[NNOp]] = {
     "add": nn.ReduceSumOp,
@@ -28,8 +31,6 @@ _REDUCTIONS: Mapping[str, type[NNOp]] = {
 _MAX_POOLS = {1: nn.MaxPool1DOp, 2: nn.MaxPool2DOp, 3: nn.MaxPool3DOp}
 _AVERAGES = {1: nn.AvgPool1DOp, 2: nn.AvgPool2DOp, 3: nn.AvgPool3DOp}
 _CLOSE = 2.0**-40
-_MOST_COUNTED = 1 << 22
-"""Elements of an input up to which windows are counted."""
 
 
 def _begins(op: Operation, x: Raised, init: Raised, name: str) -> None:
@@ -148,7 +149,7 @@ def average_pool(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised
     size = integers(sums, "window_dimensions", (1,) * rank)
     if (counts == prod(size)).all():
         includes = True
-    elif np.array_equal(counts, _counted(r, sums)):
+    elif np.array_equal(counts, _counted(sums)):
         includes = False
     else:
         return None
@@ -160,16 +161,19 @@ def average_pool(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised
         return None
 
 
-def _counted(r: Raiser, op: Operation) -> Any:
+def _counted(op: Operation) -> NDArray[np.float64]:
     """How many elements each window has."""
-    from qdialect.reference import evaluate_op
-
-    x = op.operands[0]
-    ones = np.ones(shape_of(x), np.float32)
-    kind = element_type(x.type)
-    if str(kind) != "f32" or ones.size > _MOST_COUNTED:
-        return None
-    return evaluate_op(op, [ones, np.zeros((), np.float32)], r.session)[0]
+    shape = shape_of(op.operands[0])
+    ones = (1,) * len(shape)
+    names = ("window_dimensions", "window_strides", "window_dilations")
+    size, strides, dilations = (integers(op, name, ones) for name in names)
+    counts = np.ones((), np.float64)
+    for d, (low, _) in enumerate(padding(op, len(shape))):
+        first = np.arange(shape_of(op.results[0])[d]) * strides[d] - low
+        places = first[:, None] + np.arange(size[d]) * dilations[d]
+        inside = ((places >= 0) & (places < shape[d])).sum(1)
+        counts = counts[..., None] * inside
+    return counts
 
 
 def _mean_of(op: Operation, count: int) -> Operation | None:
@@ -247,7 +251,14 @@ def _sum_pool(
     return Raised(order, out)
 
 
+def _divide(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
+    """Sums of windows by the numbers of their elements are means."""
+    found = average_pool(r, op, operands)
+    return function(nn.DivOp)(r, op, operands) if found is None else found
+
+
 HANDLERS: Mapping[str, Handler] = {
+    "stablehlo.divide": _divide,
     "stablehlo.reduce": _reduce,
     "stablehlo.reduce_window": _reduce_window,
 }

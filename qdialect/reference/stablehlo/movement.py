@@ -9,8 +9,9 @@ from typing import cast
 import numpy as np
 
 from qdialect.errors import InputError, UnsupportedError
-from qdialect.quant import element_type, quant_element
+from qdialect.quant import element_type
 from qdialect.reference.stablehlo.bits import bitcast
+from qdialect.reference.stablehlo.bodies import body_of
 from qdialect.reference.stablehlo.call import Call, Function
 from qdialect.reference.stablehlo.literals import literal
 from qdialect.reference.values import Array
@@ -225,8 +226,6 @@ def _update(
     call: Call, inputs: Sequence[Array], where: tuple[Array, Array], updates: Sequence[Array]
 ) -> None:
     """Combine updates one position after the other, windows at once; what is outside stays."""
-    from qdialect.reference.stablehlo.bodies import body_of
-
     origin, window = where
     shape = np.array(inputs[0].shape, np.int64)[:, None]
     combine = body_of(call, call.op.regions[0])
@@ -260,12 +259,6 @@ def _as_read(function: Callable[[Call, Sequence[Array]], Sequence[Array]]) -> Fu
             raise InputError(f"'{call.name}' op {error}", code="bad-op") from None
 
     return kernel
-
-
-def keeps_type(call: Call) -> bool:
-    """Whether codes are only moved: operand and result have one quantized type, or none."""
-    first = quant_element(call.operand_types[0]) if call.operand_types else None
-    return first == quant_element(call.result_types[0])
 
 
 FUNCTIONS: dict[str, Function] = {
