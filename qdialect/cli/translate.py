@@ -43,7 +43,7 @@ _LOWERED = {
     "stablehlo": "StableHLO with quantized types, inside and at the interface",
 }
 _WITH_CASTS = ("quant", "iree", "stablehlo")
-_RAISED = ("tosa",)
+_RAISED = ("tosa", "stablehlo")
 _ACTIONS = (
     "import-onnx",
     *(f"import-{name}" for name in _RAISED),

@@ -265,6 +265,12 @@ def _entries() -> tuple[PassEntry, ...]:
             "qdialect.raising.tosa.convert:RaiseTosa",
         ),
         PassEntry(
+            "raise-stablehlo",
+            "turn StableHLO into nn and quant; what has no counterpart stays",
+            "qdialect.raising.stablehlo.convert:RaiseStablehlo",
+            (_NUMERICS,),
+        ),
+        PassEntry(
             "compute-in-floats",
             "compute in floats, between casts, what a dialect has no exact integers for",
             "qdialect.lowerings.compute_in_floats:ComputeInFloats",
