@@ -102,13 +102,37 @@ class PowerOp(BinaryOp):
     name = "stablehlo.power"
 
 
+@irdl_op_definition
+class AndOp(BinaryOp):
+    """`stablehlo.and`, bit by bit"""
+
+    name = "stablehlo.and"
+
+
+@irdl_op_definition
+class OrOp(BinaryOp):
+    """`stablehlo.or`, bit by bit"""
+
+    name = "stablehlo.or"
+
+
+@irdl_op_definition
+class XorOp(BinaryOp):
+    """`stablehlo.xor`, bit by bit"""
+
+    name = "stablehlo.xor"
+
+
 _FUNCTIONS = (
     *("abs", "ceil", "exponential_minus_one", "floor", "log", "log_plus_one", "logistic"),
-    *("negate", "round_nearest_even", "sqrt", "tanh"),
+    *("negate", "not", "round_nearest_even", "sqrt", "tanh"),
 )
 
 FLOAT_OPS: list[type[Operation]] = [
     *map(_function, _FUNCTIONS),
+    AndOp,
+    OrOp,
+    XorOp,
     CompareOp,
     PowerOp,
     ReduceOp,
