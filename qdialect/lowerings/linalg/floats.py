@@ -163,7 +163,7 @@ class BodyAlgebra(Algebra):
 
     def log1p(self, x: SSAValue) -> SSAValue:
         """`math.log1p`"""
-        return self._body.add(math.Log1POp(x))
+        return self._body.add(math.Log1pOp(x))
 
     def negated(self, x: SSAValue) -> SSAValue:
         """`arith.negf`"""
