@@ -17,7 +17,9 @@ from qdialect.cli.flags import (
     VERSION,
     Arguments,
     Command,
+    are_weights_inline,
     bytecode_version,
+    is_bytecode_wanted,
     parse,
     switch,
     value,
@@ -41,7 +43,7 @@ _LOWERED = {
     "stablehlo": "StableHLO with quantized types, inside and at the interface",
 }
 _WITH_CASTS = ("quant", "iree", "stablehlo")
-_RAISED = ("tosa",)
+_RAISED = ("tosa", "stablehlo")
 _ACTIONS = (
     "import-onnx",
     *(f"import-{name}" for name in _RAISED),
@@ -189,9 +191,8 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
     integers = integer_model(Model(module, ctx), name not in _WITH_CASTS, name)
     model = lowered_model(integers, name)
-    version = bytecode_version(args)
-    if version is not None:
-        _write_bytecode(model.module, model.ctx, path, version)
+    if is_bytecode_wanted(args):
+        _write_bytecode(args, model.module, model.ctx, path)
         return
     # The weights are in the text, which other tools read: they know no store of ours.
     text = module_text(model.module, model.ctx, generic=True, inline_weights=True)
@@ -209,26 +210,34 @@ def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Argume
         "debuginfo": args.switch("mlir-print-debuginfo"),
         "text_version": args.text("quant-text"),
     }
-    version = bytecode_version(args)
-    if version is not None:
-        _write_bytecode(module, ctx, path, version, **spelling)
+    if is_bytecode_wanted(args):
+        _write_bytecode(args, module, ctx, path)
     elif path is None:
         write(module_text(module, ctx, inline_weights=True, **spelling))
     else:
-        inline = args.switch("inline-weights")
+        inline = are_weights_inline(args)
         save_module(module, ctx, path, inline_weights=inline, **spelling)
 
 
-def _write_bytecode(
-    module: ModuleOp, ctx: QContext, path: Path | None, version: int, **spelling: Any
-) -> None:
+def _write_bytecode(args: Arguments, module: ModuleOp, ctx: QContext, path: Path | None) -> None:
     from qdialect.formats.mlir.write import bytecode, save_module
 
+    version, text_version = bytecode_version(args), args.text("quant-text")
+    inline = args.switch("inline-weights")
     if path is None:
-        text_version = spelling.get("text_version")
-        write_binary(bytecode(module, ctx, version=version, text_version=text_version))
-    else:
-        save_module(module, ctx, path, bytecode_version=version, **spelling)
+        write_binary(
+            bytecode(module, ctx, version=version, inline_weights=inline, text_version=text_version)
+        )
+        return
+    save_module(
+        module,
+        ctx,
+        path,
+        as_bytecode=True,
+        bytecode_version=version,
+        inline_weights=inline,
+        text_version=text_version,
+    )
 
 
 def _write_onnx(

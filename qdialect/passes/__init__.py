@@ -265,19 +265,31 @@ def _entries() -> tuple[PassEntry, ...]:
             "qdialect.raising.tosa.convert:RaiseTosa",
         ),
         PassEntry(
+            "raise-stablehlo",
+            "turn StableHLO into nn and quant; what has no counterpart stays",
+            "qdialect.raising.stablehlo.convert:RaiseStablehlo",
+            (_NUMERICS,),
+        ),
+        PassEntry(
+            "compute-in-floats",
+            "compute in floats, between casts, what a dialect has no exact integers for",
+            "qdialect.lowerings.compute_in_floats:ComputeInFloats",
+            (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"), *_RULES),
+        ),
+        PassEntry(
             "convert-nn-to-tosa",
-            "write integer networks in TOSA, bit for bit",
+            "write networks in TOSA: integers bit for bit, floats in the profile of floats",
             "qdialect.lowerings.tosa.convert:ConvertNnToTosa",
         ),
         PassEntry(
             "convert-nn-to-linalg",
-            "write integer networks in linalg, arith and tensor, bit for bit",
+            "write networks in linalg, arith, math and tensor: integers bit for bit, and floats",
             "qdialect.lowerings.linalg.convert:ConvertNnToLinalg",
             (("casts", "arith|quant|iree", "arith", "how casts of floats are written"),),
         ),
         PassEntry(
             "convert-nn-to-stablehlo",
-            "write quantized networks in StableHLO with quantized types",
+            "write networks in StableHLO, with quantized types and floats",
             "qdialect.lowerings.stablehlo.convert:ConvertNnToStablehlo",
         ),
         PassEntry(
@@ -311,7 +323,21 @@ def _entries() -> tuple[PassEntry, ...]:
             "canonicalize",
             "remove what does nothing: redundant clamps, identity and paired movements",
             f"{here}.cleanup.canonicalize:Canonicalize",
-            _RULES,
+            (
+                *_RULES,
+                ("top_down", "bool", "true", "visit ops from the top (false: not supported)"),
+                (
+                    "region_simplify",
+                    "disabled|normal|aggressive",
+                    "normal",
+                    "what is done to regions: nothing (aggressive: not supported)",
+                ),
+                ("max_iterations", "int", "10", "10 or -1: there are none to count"),
+                ("max_num_rewrites", "int", "-1", "rewrites after which to stop; -1: any"),
+                ("test_convergence", "bool", "false", "fail if it stopped before it was done"),
+                ("disable_patterns", "str,..", "", "patterns that must not fire"),
+                ("enable_patterns", "str,..", "", "the only patterns that may fire"),
+            ),
         ),
         PassEntry(
             "regrid",
