@@ -5,6 +5,7 @@
 | `any` | `[0, 1]` | the same |
 | `typed:i32` | `7` | `7 : i32` |
 | `unit` | nothing: the format has a keyword | `unit` |
+| `string` | `"text"` | the same |
 | `symbol` | `@name` | `"name"` |
 | `array:i64` | `[1, 2]` | `array<i64: 1, 2>` |
 | `enum:CmpIPredicate` | `slt` | `2 : i64` |
@@ -71,6 +72,7 @@ def parse_optional_property(parser: Parser, dialect: str, kind: Property) -> Att
     token = parser._current_token
     starts = {
         "unit": (),
+        "string": (MLIRTokenKind.STRING_LIT,),
         "symbol": (MLIRTokenKind.AT_IDENT,),
         "typed": (*_NUMBER, MLIRTokenKind.BARE_IDENT),
         "array": (MLIRTokenKind.L_SQUARE, MLIRTokenKind.HASH_IDENT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import DenseArrayBase
@@ -92,7 +93,8 @@ class Reading:
                 self.parser.raise_error(f"the type of '{name}' is unknown", self.start)
             return [kind]
         try:
-            types = RULES[rule](self.types_of(source))
+            known = [kind for name in source.split(",") for kind in self.types_of(name)]
+            types = RULES[rule](known)
         except (VerifyException, IndexError, AttributeError) as error:
             self.parser.raise_error(f"the type of '{name}' is unknown: {error}", self.start)
         return list(types) * count if rule == "same" and len(types) == 1 else types
@@ -159,6 +161,25 @@ class Writing:
     def new_line(self) -> None:
         """Begin a line."""
         self.printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+
+    def text(self, value: Attribute) -> str:
+        """An attribute as the printer writes it."""
+        before, self.printer.stream = self.printer.stream, StringIO()
+        try:
+            self.printer.print_attribute(value)
+            return self.printer.stream.getvalue()
+        finally:
+            self.printer.stream = before
+
+    def print_without_results(self, op: Operation) -> None:
+        """Write an op on this line, without the names of its results."""
+        before, self.printer.stream = self.printer.stream, StringIO()
+        try:
+            self.printer.print_op(op)
+            text = self.printer.stream.getvalue()
+        finally:
+            self.printer.stream = before
+        self.printer.print_string(text.partition(" = ")[2] if op.results else text)
 
     # -- arguments of regions ----------------------------------------------------
 

@@ -127,9 +127,9 @@ class Rows:
     def _override(self, op: Record) -> Override:
         """What is known of the op, or else of a class of ODS that it is of."""
         for key in (self.records.op_name(op), *reversed(op["!superclasses"])):
-            if key in self.overrides and not (key == "Op" or op["assemblyFormat"]):
+            if key in self.overrides:
                 return self.overrides[key]
-        return self.overrides.get(self.records.op_name(op), Override({}))
+        return Override({})
 
     # -- arguments -----------------------------------------------------------
 
@@ -188,7 +188,14 @@ class Rows:
             return f"dialect:{mnemonic}" if record["mnemonic"] else "any"
         if is_a(record, "DenseArrayAttrBase"):
             return f"array:{_ARRAYS.get(record['!name'], 'any')}"
+        if "StringAttr" in (record.get("storageType") or ""):
+            return "string"
         value = record.get("valueType")
+        if any(
+            word in (record.get("storageType") or "")
+            for word in ("AffineMapAttr", "IntegerSetAttr")
+        ):
+            return "any"
         built = value and type_of_builder(self.records[value].get("builderCall") or "")
         if built and built != "none":
             return f"typed:{built}"
