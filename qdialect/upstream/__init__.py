@@ -37,6 +37,7 @@ DIALECTS_WITH_ROWS = frozenset(
         "stablehlo",
         "tensor",
         "tosa",
+        "transform",
         "ub",
         "vector",
     )
@@ -70,7 +71,6 @@ OTHER_DIALECTS = frozenset(
         "smt",
         "sparse_tensor",
         "spirv",
-        "transform",
         "vcix",
         "wasmssa",
         "x86vector",

@@ -51,6 +51,7 @@ class Reading:
         self.regions: dict[str, list[Region]] = {}
         self.successors: dict[str, list[Block]] = {}
         self.payloads: dict[str, tuple[str, dict[str, Attribute]]] = {}
+        self.given_arguments: dict[str, list[Parser.Argument]] = {}
         self._bound: dict[str, list[tuple[Sequence[Span], ArgumentTypes]]] = {}
 
     def segments_of(self, name: str) -> str:
@@ -113,7 +114,7 @@ class Reading:
     def arguments_of(self, region: str) -> list[Parser.Argument] | None:
         """The arguments of a region that were bound; None if it has its own."""
         if region not in self._bound:
-            return None
+            return self.given_arguments.get(region)
         made: list[Parser.Argument] = []
         for names, (source, kind) in self._bound[region]:
             types = self.types_of(source) if source else [self._type(kind)]
