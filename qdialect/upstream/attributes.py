@@ -52,6 +52,8 @@ def parse_property(parser: Parser, dialect: str, kind: Property) -> Attribute:
         return UnitAttr()
     if kind.kind == "symbol":
         return parser.parse_symbol_name()
+    if kind.kind == "string" and token.kind is MLIRTokenKind.STRING_LIT:
+        return StringAttr(parser.parse_str_literal())
     if token.kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
         return parser.parse_attribute()
     if kind.kind == "typed":

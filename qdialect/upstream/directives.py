@@ -247,12 +247,13 @@ def assign_types(state: Reading, names: Sequence[str], found: list[Attribute]) -
     if len(names) == 1:
         state.types[names[0]] = found
         return
+    operands = {value.name for value in state.row.operands}
     repeats = {value.name: value.repeat for value in (*state.row.operands, *state.row.results)}
     single = sum(not repeats[name] for name in names)
     start = 0
     for name in names:
-        if name in state.operands:
-            size = len(state.operands[name])
+        if name in operands:
+            size = len(state.operands.get(name, ()))
         else:
             size = max(len(found) - single, 0) if repeats[name] else 1
         state.types[name] = found[start : start + size]

@@ -153,17 +153,11 @@ class Rows:
                 return "optional unit"
             if is_a(record, "OptionalAttr"):
                 presence = "optional"
-            elif any(
-                is_a(record, kind) for kind in ("DefaultValuedAttr", "DefaultValuedOptionalAttr")
-            ):
+            elif any(is_a(record, kind) for kind in _DEFAULT_VALUED):
                 presence = "default" if is_a(record, "DefaultValuedAttr") else "default-optional"
                 default = record["defaultValue"]
-            elif any(
-                is_a(record, kind) for kind in ("ConfinedAttr", "TypedArrayAttrBase")
-            ) or not record.get("baseAttr"):
+            if not record.get("baseAttr"):
                 break
-            record = self.records[record["baseAttr"]] if record.get("baseAttr") else record
-        while is_a(record, "ConfinedAttr"):
             record = self.records[record["baseAttr"]]
         kind = self._kind(record)
         if presence.startswith("default"):
@@ -258,7 +252,10 @@ class Rows:
                 continue
             while record.get("baseType"):
                 record = self.records[record["baseType"]]
-            built = type_of_builder(record.get("builderCall") or "")
+            call = record.get("builderCall") or ""
+            built = type_of_builder(call)
+            if call and not built and record.get("typeName"):
+                built = f"!{record['typeName']}"
             if built:
                 made.append(f"{key}=is:{built}")
         return made
@@ -327,6 +324,7 @@ class Rows:
         return mine[0] if mine else f"{dialect}.{cpp.removesuffix('Op').lower()}"
 
 
+_DEFAULT_VALUED = ("DefaultValuedAttr", "DefaultValuedOptionalAttr")
 _DEFAULT_VALUED = ("DefaultValuedAttr", "DefaultValuedOptionalAttr")
 _ARRAYS = {
     "DenseBoolArrayAttr": "i1",
