@@ -24,9 +24,9 @@ from qdialect.upstream.directives import (
     Space,
     Successor,
     Types,
+    is_custom,
 )
 from qdialect.upstream.directives import custom as customs
-from qdialect.upstream.directives import is_custom
 from qdialect.upstream.table import Row, find_row
 
 _TOKEN = re.compile(r"\s*(`[^`]*`|\"(?:[^\"\\]|\\.)*\"|\$\w+|custom<\w+>|[\w-]+|[(){}?^:,|])")
