@@ -165,9 +165,7 @@ class QContext(Context):
         """As the base class, but types of upstream that xDSL lacks are kept as text."""
         found = super().get_optional_type(name)
         if found is None and name.partition(".")[0] in self.upstream:
-            found = cast(
-                "type[TypeAttribute]", UnregisteredAttr.with_name_and_type(name, True)
-            )
+            found = cast("type[TypeAttribute]", UnregisteredAttr.with_name_and_type(name, True))
             self._loaded_types[name] = found
         return found
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from qdialect.cli.terminal import indented, table
@@ -262,6 +262,13 @@ QUANT_TEXT = value(
     "MLIR release that quant types are spelled for (default: v22, or v24 for what v22 lacks)",
     choices=("v22", "v24"),
 )
+EMIT_BYTECODE = switch("emit-bytecode", "write MLIR bytecode, as with a FILE.mlirbc")
+BYTECODE_VERSION = value(
+    "emit-bytecode-version",
+    "N",
+    "version of the bytecode to write (default: 4)",
+    choices=tuple(map(str, range(7))),
+)
 OUTPUT = value("o output-file", "FILE", "write to FILE instead of standard output", writes=True)
 DIMS = (
     value("dim", "NAME=N", "a symbolic extent of the inputs is this number; repeatable"),
@@ -282,6 +289,22 @@ VERSION = switch("version v", "show the version and exit")
 def write(text: str) -> None:
     """Text to standard output."""
     sys.stdout.write(text)
+
+
+def bytecode_version(args: Arguments) -> int | None:
+    """The version of bytecode that flags ask for; None where they ask for text."""
+    from qdialect.formats.bytecode.layout import SUFFIX, WRITTEN
+
+    if not args.switch("emit-bytecode") and not (args.text("o") or "").endswith(SUFFIX):
+        return None
+    return args.integer("emit-bytecode-version", WRITTEN)
+
+
+def write_binary(pieces: Iterable[bytes | memoryview]) -> None:
+    """Bytes to standard output; UsageError where that is a terminal."""
+    if sys.stdout.isatty():
+        raise UsageError("bytecode is binary: give -o FILE")
+    sys.stdout.buffer.writelines(pieces)
 
 
 def write_json(data: Any) -> None:

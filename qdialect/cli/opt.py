@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from qdialect.cli.flags import (
+    BYTECODE_VERSION,
+    EMIT_BYTECODE,
     FORCE,
     HELP,
     NUMERICS_INPUTS,
@@ -53,6 +55,11 @@ COMMAND = Command(
         VERIFY_NUMERICS,
         NUMERICS_INPUTS,
         switch("inline-weights", "write weights into the text"),
+        switch(
+            "mlir-print-op-on-diagnostic",
+            "show the op below an error about it (default: true)",
+            default=True,
+        ),
         switch("split-input-file", "process the pieces between '// -----' lines one by one"),
         switch("verify-diagnostics", "check 'expected-error {{..}}' comments"),
         switch("verify-each", "verify after each pass (default: true)", default=True),
@@ -69,6 +76,8 @@ COMMAND = Command(
         switch("keep-value-names", "keep the names of values of the input (mlir-opt numbers them)"),
         switch("mlir-print-debuginfo print-debuginfo", "write locations"),
         QUANT_TEXT,
+        EMIT_BYTECODE,
+        BYTECODE_VERSION,
         value("mlir-print-ir-before", "P", "print the module before pass P"),
         value("mlir-print-ir-after", "P", "print the module after pass P"),
         switch("mlir-print-ir-before-all", "print the module before each pass"),

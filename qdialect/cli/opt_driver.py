@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qdialect.cli.flags import Arguments, write
+from qdialect.cli.flags import Arguments, bytecode_version, write, write_binary
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
-from qdialect.dialects.module_format import SUFFIX
 from qdialect.errors import InputError, PassFailure, QError, UsageError, Where
+from qdialect.formats.bytecode.layout import MAGIC
 from qdialect.formats.mlir.read import (
     Parsed,
+    bytecode_module,
     decode,
+    is_bytecode,
     parse_text,
-    read_module,
     read_text,
     weight_path,
 )
-from qdialect.formats.mlir.write import module_text, save_module
+from qdialect.formats.mlir.write import bytecode, module_text, save_module
 from qdialect.pipeline.plugins import Plugins
 from qdialect.verify.verifier import BLOBS, verification_errors
 from qdialect.weights import BlobStore, save_text
@@ -31,6 +32,7 @@ from qdialect.weights import BlobStore, save_text
 if TYPE_CHECKING:
     from qdialect.cli.diagnostics import Expectations
     from qdialect.cli.instrumentation import Timing
+    from qdialect.formats.bytecode.cursor import Data
     from qdialect.pipeline.manager import Passes
     from qdialect.pipeline.text import PassSpec
     from qdialect.profile.record import Profile
@@ -71,6 +73,8 @@ class OptDriver:
             "keep_names": args.switch("keep-value-names"),
             "text_version": args.text("quant-text"),
         }
+        #: the version of bytecode to write; None for text
+        self.bytecode_version = bytecode_version(args)
         self.strict = args.switch("verify-quant-strict")
         self.sources = Sources()
         self.code = OK
@@ -93,10 +97,7 @@ class OptDriver:
     def run(self) -> int:
         """Process the input; returns the exit code."""
         argument = self.args.positional[0] if self.args.positional else "-"
-        self._path = Path(argument) if argument.endswith(SUFFIX) else None
-        text, name, folder = ("", argument, Path(argument).parent)
-        if self._path is None:
-            text, name, folder = _read_input(argument)
+        self._bytecode, text, name, folder = _read_input(argument)
         self.sources.add(name, text)
         self._name, self._folder = name, folder
         for piece, offset in self._pieces(text):
@@ -174,8 +175,9 @@ class OptDriver:
         self, text: str, offset: int, ctx: QContext, errors: list[QError]
     ) -> ModuleOp | None:
         with self._phase("Parser"):
-            if self._path is not None:
-                parsed = Parsed(read_module(self._path, ctx), {})
+            if self._bytecode is not None:
+                module = bytecode_module(self._bytecode, ctx, self._name)
+                parsed = Parsed(module, ctx.external_resources)
             else:
                 parsed = parse_text(text, ctx, self._name, folder=self._folder, line_offset=offset)
         if not self.args.switch("disable-verify"):
@@ -186,6 +188,11 @@ class OptDriver:
                     )
                 )
             if errors:
+                from qdialect.formats.mlir.write.diagnostics import show_operation
+
+                below = self.args.switch("mlir-print-op-on-diagnostic")
+                below = below and not self.args.switch("verify-diagnostics")
+                errors[:] = [show_operation(error, below=below) for error in errors]
                 return None
         if self.profile is not None:
             from qdialect.profile.assume import state_ranges
@@ -228,19 +235,28 @@ class OptDriver:
 
     def _write(self) -> None:
         output = self.args.text("o")
-        if output in (None, "-"):
+        if self.bytecode_version is not None and len(self.outputs) > 1:
+            raise UsageError("a file of bytecode holds one module")
+        if output in (None, "-") and self.bytecode_version is not None:
+            with self._phase("Output"):
+                for module, ctx in self.outputs:
+                    options = {k: self.spelling[k] for k in ("inline_weights", "text_version")}
+                    version = self.bytecode_version
+                    write_binary(bytecode(module, ctx, version=version, **options))
+        elif output in (None, "-"):
             with self._phase("Output"):
                 write(self._joined(self._folder))
-            return
-        if self.code != OK:
-            return
-        path = Path(output)
-        with self._phase("Output"):
-            if len(self.outputs) == 1:
-                module, ctx = self.outputs[0]
-                save_module(module, ctx, path, **self.spelling)
-            else:
-                save_text(path, self._joined(None))
+        elif self.code == OK:
+            with self._phase("Output"):
+                self._save(Path(output))
+
+    def _save(self, path: Path) -> None:
+        if len(self.outputs) == 1:
+            module, ctx = self.outputs[0]
+            version = self.bytecode_version
+            save_module(module, ctx, path, bytecode_version=version, **self.spelling)
+        else:
+            save_text(path, self._joined(None))
 
     def _joined(self, folder: Path | None) -> str:
         """All modules as one text.  Weights that are in a file a reader will find in
@@ -259,14 +275,20 @@ class OptDriver:
         return nullcontext() if self.timing is None else self.timing.phase(name)
 
 
-def _read_input(argument: str) -> tuple[str, str, Path]:
-    """Text, name for diagnostics, and the folder in which weights are looked for."""
+def _read_input(argument: str) -> tuple[Data | None, str, str, Path]:
+    """Bytecode or text, name for diagnostics, and the folder in which weights are looked for."""
     if argument == "-":
         buffer = getattr(sys.stdin, "buffer", None)
-        data = sys.stdin.read() if buffer is None else decode(buffer.read(), "<stdin>")
-        return data, "<stdin>", Path()
+        data: bytes = sys.stdin.read().encode() if buffer is None else buffer.read()
+        if data.startswith(MAGIC):
+            return data, "", "<stdin>", Path()
+        return None, decode(data, "<stdin>"), "<stdin>", Path()
     path = Path(argument)
-    return read_text(path), argument, path.parent
+    if is_bytecode(path):
+        from qdialect.formats.bytecode.read import mapped
+
+        return mapped(path), "", argument, path.parent
+    return None, read_text(path), argument, path.parent
 
 
 def _beside(module: ModuleOp, ctx: QContext, folder: Path | None) -> BlobStore | None:

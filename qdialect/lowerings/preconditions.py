@@ -26,6 +26,11 @@ from qdialect.rewrite import Refusal
 _MAX = 2**31 - 1
 
 
+def is_on_codes(op: Operation) -> bool:
+    """Whether an operand or a result is quantized."""
+    return any(qparams_of(value) is not None for value in (*op.operands, *op.results))
+
+
 def quantized(x: LaidOut, role: str = "operand") -> QParams:
     """The qparams of `x`; Unlowerable (`float`) if it has none."""
     if x.params is None:
@@ -121,10 +126,10 @@ def clamp_bounds(e: BaseEmitter, op: Operation, x: LaidOut) -> tuple[QParams, tu
     return params, (low, high)
 
 
-def fill_code(x: LaidOut, value: float) -> int:
-    """The bits of the code of `value`."""
+def fill_code(x: LaidOut, value: float) -> float:
+    """The bits of the code of `value`; of floats, and of plain integers, the number."""
     if x.params is None:
-        raise Unlowerable("float", "it pads floats", "quantize it (qopt quantize)")
+        return value
     pairs = quant_grids(x.params)
     if len(pairs) > 1 or not represents(pairs[0], value):
         raise Unlowerable("value", f"no code stands for the padding {value:g}")

@@ -260,19 +260,30 @@ def _entries() -> tuple[PassEntry, ...]:
             ),
         ),
         PassEntry(
+            "raise-tosa",
+            "turn TOSA into nn and quant, bit by bit; what has no counterpart stays",
+            "qdialect.raising.tosa.convert:RaiseTosa",
+        ),
+        PassEntry(
+            "compute-in-floats",
+            "compute in floats, between casts, what a dialect has no exact integers for",
+            "qdialect.lowerings.compute_in_floats:ComputeInFloats",
+            (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"), *_RULES),
+        ),
+        PassEntry(
             "convert-nn-to-tosa",
-            "write integer networks in TOSA, bit for bit",
+            "write networks in TOSA: integers bit for bit, floats in the profile of floats",
             "qdialect.lowerings.tosa.convert:ConvertNnToTosa",
         ),
         PassEntry(
             "convert-nn-to-linalg",
-            "write integer networks in linalg, arith and tensor, bit for bit",
+            "write networks in linalg, arith, math and tensor: integers bit for bit, and floats",
             "qdialect.lowerings.linalg.convert:ConvertNnToLinalg",
             (("casts", "arith|quant|iree", "arith", "how casts of floats are written"),),
         ),
         PassEntry(
             "convert-nn-to-stablehlo",
-            "write quantized networks in StableHLO with quantized types",
+            "write networks in StableHLO, with quantized types and floats",
             "qdialect.lowerings.stablehlo.convert:ConvertNnToStablehlo",
         ),
         PassEntry(

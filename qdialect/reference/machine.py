@@ -327,8 +327,6 @@ def _bind(
             code="bad-input",
         )
     return [
-        array
-        if holds_no_array(kind)
-        else check_input(np.asarray(array), kind, name, evaluation)
+        array if holds_no_array(kind) else check_input(np.asarray(array), kind, name, evaluation)
         for array, kind, name in zip(inputs, types, names, strict=True)
     ]

@@ -350,6 +350,7 @@ def print_region(
         region,
         print_entry_block_args=arguments,
         print_block_terminators=not _elides(region, terminator),
+        print_empty_block=False,
     )
 
 
@@ -504,6 +505,9 @@ class Alternatives(Directive):
 class CustomSyntax(ABC):
     """What `custom<Name>` reads and writes, of any op: its arguments are in the format."""
 
+    spaced = True
+    """Whether there is a space before it; false where it writes its own or may be empty."""
+
     @abstractmethod
     def parse(self, state: Reading, arguments: Sequence[Directive | str]) -> None:
         """Read it."""
@@ -572,9 +576,18 @@ _MODULES = {
     "Assignments": "regions",
     "DynamicIndexList": "indices",
     "FirstTypeUnless": "types",
+    "HiddenRegion": "structured",
+    "IdentityMaps": "structured",
+    "KindRegion": "structured",
     "LoopBounds": "regions",
+    "MapsUnlessIdentity": "structured",
+    "MoreAttributes": "structured",
+    "OwnAttributes": "structured",
+    "Payload": "structured",
+    "PayloadRegion": "structured",
     "SwitchCases": "switches",
     "SwitchOpCases": "switches",
+    "TraitDictionary": "structured",
     "TypeList": "types",
     "TypeUnless": "types",
 }

@@ -49,6 +49,7 @@ class Reading:
         self.attributes: dict[str, Attribute] = {}
         self.regions: dict[str, list[Region]] = {}
         self.successors: dict[str, list[Block]] = {}
+        self.payloads: dict[str, tuple[str, dict[str, Attribute]]] = {}
         self._bound: dict[str, list[tuple[Sequence[Span], ArgumentTypes]]] = {}
 
     def segments_of(self, name: str) -> str:

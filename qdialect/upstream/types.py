@@ -76,5 +76,6 @@ RULES: Mapping[str, Callable[[Types], Types]] = {
     "half": lambda types: _last_extent(types, lambda extent: extent // 2),
     "double": lambda types: _last_extent(types, lambda extent: 2 * extent),
     "elements": _elements,
+    "tensors": lambda types: [kind for kind in types if isinstance(kind, _Tensor)],
 }
 """Types from types, by the word of the rule."""

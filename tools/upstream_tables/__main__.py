@@ -15,10 +15,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tools.upstream_tables.records import Records
-from tools.upstream_tables.rows import Override, Rows
+from tools.upstream_tables.rows import Override, Rows, read_bodies
 
 TABLES = Path(__file__).parents[2] / "qdialect/upstream/tables"
 HANDWRITTEN = Path(__file__).parent / "handwritten.txt"
+
+#: beside definitions: C++ that MLIR generates for linalg's named ops
+BODIES = "LinalgNamedStructuredOps.yamlgen.cpp.inc"
 
 MLIR = {
     "builtin": ("mlir/IR/BuiltinOps.td",),
@@ -59,9 +62,13 @@ def read_overrides(text: str) -> dict[str, Override]:
     made: dict[str, Override] = {}
     for part in ("\n" + text).split("\nop ")[1:]:
         name, *lines = [line for line in part.split("\n") if line and not line.startswith("#")]
-        pairs = [line.partition(" ")[::2] for line in lines]
-        made[name.strip()] = Override(dict(pairs))
+        made[name.strip()] = Override(dict(map(_line, lines)))
     return made
+
+
+def _line(line: str) -> tuple[str, str]:
+    key, _, rest = line.partition(" ")
+    return (f"property {rest.split()[0]}", line) if key == "property" else (key, rest)
 
 
 def table(files: list[Path], include: list[Path], overrides: Mapping[str, Override]) -> str:
@@ -72,7 +79,9 @@ def table(files: list[Path], include: list[Path], overrides: Mapping[str, Overri
     rows: dict[str, str] = {}
     enums: dict[str, str] = {}
     for file in files:
-        maker = Rows(Records(file, include, tblgen), overrides)
+        generated = file.parent / BODIES
+        bodies = read_bodies(generated.read_text()) if generated.exists() else {}
+        maker = Rows(Records(file, include, tblgen), overrides, bodies)
         for op in maker.records.of_class("Op"):
             rows.setdefault(op["opName"], maker.row(op))
         enums.update(maker.enums)

@@ -80,9 +80,13 @@ def type_of_builder(call: str) -> str | None:
 class Rows:
     """The rows of the ops in one set of records."""
 
-    def __init__(self, records: Records, overrides: Mapping[str, Override]) -> None:
+    def __init__(
+        self, records: Records, overrides: Mapping[str, Override], bodies: Mapping[str, str]
+    ) -> None:
+        """`bodies`: what hidden regions compute, by the names of ODS (see `read_bodies`)."""
         self.records = records
         self.overrides = overrides
+        self.bodies = bodies
         self.enums: dict[str, str] = {}
 
     def row(self, op: Record) -> str:
@@ -94,7 +98,7 @@ class Rows:
             (key, record) for key, record in self.records.arguments(op["results"])
         ]
         text = re.sub(r"\s+", " ", op["assemblyFormat"] or "").strip()
-        override = self.overrides.get(name, Override({})).lines
+        override = self._override(op).lines
         text = override.get("format", text)
         lines["operands"] = [self._value(key, record) for key, record in operands]
         lines["results"] = [self._value(key, record) for key, record in results]
@@ -110,9 +114,21 @@ class Rows:
         lines["traits"] = self._traits(op)
         made = [f"op {op['opName']}"]
         made += [f"{key} {override.get(key) or ' '.join(value)}" for key, value in lines.items() if value or key in override]
-        made[2:2] = [f"property {key} {self._property(key, record)}" for key, record in properties]
+        made[2:2] = [
+            override.get(f"property {key}") or f"property {key} {self._property(key, record)}"
+            for key, record in properties
+        ]
+        if op["!name"] in self.bodies or "body" in override:
+            made.append(f"body {override.get('body') or self.bodies[op['!name']]}")
         made += [f"format {text}"] if text else []
         return "\n".join(made)
+
+    def _override(self, op: Record) -> Override:
+        """What is known of the op, or else of a class of ODS that it is of."""
+        for key in (self.records.op_name(op), *reversed(op["!superclasses"])):
+            if key in self.overrides and not (key == "Op" or op["assemblyFormat"]):
+                return self.overrides[key]
+        return self.overrides.get(self.records.op_name(op), Override({}))
 
     # -- arguments -----------------------------------------------------------
 
@@ -327,3 +343,46 @@ def _transformer(text: str) -> str:
         if piece in text:
             return rule
     return "same" if text.strip() == "$_self" else "unknown"
+
+
+def read_bodies(text: str) -> dict[str, str]:
+    """What the builders of regions compute that MLIR generates in C++, by the class of the op:
+    `1=cast_signed:arg2 arg0; 2=mul 1 arg1; yield 2`."""
+    made: dict[str, str] = {}
+    for name, body in re.findall(
+        r"void (\w+)::regionBuilder\(ImplicitLocOpBuilder.*?\n(.*?)\n}\n", text, flags=re.DOTALL
+    ):
+        steps = [
+            f"{number}={_step(function, arguments)}"
+            for number, function, arguments in re.findall(
+                r"Value value(\d+) = helper\.(\w+)\((.*)\);", body
+            )
+        ]
+        yielded = [_operand(value) for value in re.findall(r"yields\.push_back\((.*)\);", body)]
+        made[name] = "; ".join([*steps, " ".join(["yield", *yielded])])
+    return made
+
+
+def _step(function: str, arguments: str) -> str:
+    parts = [part.strip() for part in arguments.split(", ") if part.strip() != "emitError"]
+    if function == "constant":
+        return f"constant:{parts[0].strip(chr(34)).partition(' ')[0]}"
+    if function == "index":
+        return f"index:{parts[0]}"
+    word, *rest = parts
+    name = word.rpartition("::")[2].removesuffix("Val")
+    name = name if "::" in word else name.upper()
+    if function == "buildTypeFn":
+        return f"{name}:{_operand(rest[0])} {_operand(rest[1])}"
+    return " ".join([name, *map(_operand, rest)])
+
+
+def _operand(text: str) -> str:
+    argument = re.search(r"getArgument\((\d+)\)", text)
+    if argument:
+        return f"arg{argument[1]}"
+    real = re.search(r"getFloat(\d+)Type", text)
+    if real:
+        return f"f{real[1]}"
+    integer = re.search(r"getIntegerType\((\d+)\)", text)
+    return f"i{integer[1]}" if integer else text.strip().removeprefix("value")

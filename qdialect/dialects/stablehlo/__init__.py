@@ -16,11 +16,10 @@ from qdialect.dialects.stablehlo.attributes import (
     DotDimensionsAttr,
     GatherDimensionsAttr,
 )
+from qdialect.dialects.stablehlo.floats import FLOAT_OPS
 from qdialect.dialects.stablehlo.ops import OPS
 
-STABLEHLO = Dialect(
-    "stablehlo", OPS, STABLEHLO_ATTRIBUTES
-)
+STABLEHLO = Dialect("stablehlo", [*OPS, *FLOAT_OPS], STABLEHLO_ATTRIBUTES)
 
 __all__ = [
     "STABLEHLO",

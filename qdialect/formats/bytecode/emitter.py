@@ -5,23 +5,26 @@ from __future__ import annotations
 from qdialect.formats.bytecode.layout import PADDING
 
 
-def number(value: int) -> bytes:
-    """A number, 0 to 2**64 - 1."""
-    if value < 128:
-        return bytes((value << 1 | 1,))
-    size = -(-value.bit_length() // 7)
+def _number(value: int) -> bytes:
+    size = max(-(-value.bit_length() // 7), 1)
     if size < 9:
         return ((value << 1 | 1) << (size - 1)).to_bytes(size, "little")
     return b"\0" + value.to_bytes(8, "little")
 
 
-SMALL = tuple(number(value) for value in range(1 << 14))
+_SMALL = tuple(map(_number, range(1 << 12)))
 """The numbers that are most of a file."""
+_FEW = len(_SMALL)
+
+
+def number(value: int) -> bytes:
+    """A number, 0 to 2**64 - 1."""
+    return _SMALL[value] if value < _FEW else _number(value)
 
 
 def put(out: bytearray, value: int) -> None:
     """Append a number to `out`."""
-    out += SMALL[value] if value < 1 << 14 else number(value)
+    out += _SMALL[value] if value < _FEW else _number(value)
 
 
 def signed(value: int) -> bytes:

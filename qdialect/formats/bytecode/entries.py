@@ -11,26 +11,30 @@ deep, as in text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from xdsl.dialects.builtin import (
     CallSiteLoc,
+    DictionaryAttr,
     FileLineColLoc,
     FusedLoc,
     LocationAttr,
     NameLoc,
+    StringAttr,
     UnknownLoc,
 )
 from xdsl.ir import Attribute, TypeAttribute
 
 from qdialect.errors import QError
 from qdialect.formats.bytecode.cursor import Cursor, Data, Malformed
+from qdialect.formats.bytecode.layout import Attr
 from qdialect.formats.mlir.read.aliases import DEEPEST, LARGE, MOST
 from qdialect.formats.mlir.read.parser import MLIRParser, Positions
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
+    from qdialect.qparams.parameters import QParams
 
 LOCATIONS = UnknownLoc, FileLineColLoc, CallSiteLoc, NameLoc, FusedLoc
 
@@ -41,7 +45,9 @@ Decoder = Callable[["Entries", Cursor], Attribute]
 class _Table:
     """Where the entries of one kind are, and what they were decoded to."""
 
-    def __init__(self) -> None:
+    def __init__(self, decoders: Mapping[str, Mapping[int, Decoder]]) -> None:
+        self.decoders = decoders
+        """By dialect and kind."""
         self.places: list[tuple[str, bool, int, int]] = []
         """Dialect, whether it encodes the entry itself, first byte and the one behind."""
         self.found: list[Attribute | None] = []
@@ -66,10 +72,14 @@ class Entries:
         self.strings = strings
         #: the names of the resources of dialects, in the order in which entries count them
         self.resources = resources
-        self._attributes = _Table()
-        self._types = _Table()
+        from qdialect.formats.bytecode import read_builtin, read_quant
+
+        self._attributes = _Table({"builtin": read_builtin.ATTRIBUTES})
+        self._types = _Table({"builtin": read_builtin.TYPES, "quant": read_quant.TYPES})
         self._depth = 0
         self._size = 0
+        #: a quantized type by all that is not its scale and zero point
+        self.uniform_like: dict[tuple[int, ...], QParams] = {}
         self.large: list[Attribute] = []
         """Those that stand for so many attributes that uses of them have to be counted."""
 
@@ -123,6 +133,35 @@ class Entries:
             cursor.fail("an attribute that is no location")
         return found
 
+    def dictionary_at(self, number: int, cursor: Cursor) -> Mapping[str, Attribute]:
+        """The dictionary with this number, which stood in `cursor`."""
+        table = self._attributes
+        if number < len(table.found) and table.found[number] is None:
+            dialect, is_encoded, start, end = table.places[number]
+            if is_encoded and dialect == "builtin":
+                # Nearly every op has one of its own: an attribute would only be taken apart.
+                part = Cursor(self._data, start, end)
+                if part.number() == Attr.DICTIONARY:
+                    self._size = 1
+                    found = self.dictionary(part)
+                    part.finish("an entry")
+                    if self._size <= LARGE:
+                        return found
+        attribute = self.attribute_at(number, cursor)
+        if not isinstance(attribute, DictionaryAttr):
+            cursor.fail("the attributes of an op are no dictionary")
+        return attribute.data
+
+    def dictionary(self, cursor: Cursor) -> dict[str, Attribute]:
+        """The contents of a dictionary."""
+        found: dict[str, Attribute] = {}
+        for _ in range(cursor.count()):
+            key = self.attribute(cursor)
+            if not isinstance(key, StringAttr) or key.data in found:
+                cursor.fail("a dictionary whose names are no strings, or not different")
+            found[key.data] = self.attribute(cursor)
+        return found
+
     def string(self, cursor: Cursor) -> str:
         """The string whose number is next in `cursor`."""
         found = self.any_string(cursor)
@@ -151,41 +190,38 @@ class Entries:
         before, self._size = self._size, 1
         self._depth += 1
         try:
-            found = self._of_dialect(table, dialect, cursor) if is_encoded else self._text(cursor)
+            if is_encoded:
+                found = self._decoder(table, dialect, cursor)(self, cursor)
+            else:
+                found = self._text(cursor)
         except (Malformed, QError):
             raise
         except Exception as error:
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
             raise Malformed(start, reason) from None
-        cursor.finish("an entry")
-        if self._size > MOST:
-            cursor.fail(f"the entry stands for more than {MOST} attributes")
-        if self._size > LARGE:
+        if cursor.at != end:
+            cursor.finish("an entry")
+        size = self._size
+        if size > LARGE:
+            if size > MOST:
+                cursor.fail(f"the entry stands for more than {MOST} attributes")
             self.large.append(found)
         table.found[number] = found
-        table.sizes[number] = self._size
+        table.sizes[number] = size
         self._depth -= 1
         self._size = before
         return found
 
-    def _of_dialect(self, table: _Table, dialect: str, cursor: Cursor) -> Attribute:
+    def _decoder(self, table: _Table, dialect: str, cursor: Cursor) -> Decoder:
         kind = cursor.number()
-        decoders: dict[int, Decoder] = {}
-        if dialect == "builtin":
-            from qdialect.formats.bytecode.read_builtin import ATTRIBUTES, TYPES
-
-            decoders = ATTRIBUTES if table is self._attributes else TYPES
-        elif dialect == "quant" and table is self._types:
-            from qdialect.formats.bytecode.read_quant import TYPES
-
-            decoders = TYPES
-        if kind not in decoders:
+        decoder = table.decoders.get(dialect, {}).get(kind)
+        if decoder is None:
             what = "attribute" if table is self._attributes else "type"
             cursor.fail(
                 f"{what} {kind} of dialect '{dialect}' is in an encoding of its own that is not "
                 "known here: write it as text, or with an older --emit-bytecode-version"
             )
-        return decoders[kind](self, cursor)
+        return decoder
 
     def _text(self, cursor: Cursor) -> Attribute:
         text = cursor.take(cursor.left)

@@ -26,7 +26,7 @@ from qdialect.formats.bytecode.layout import (
     ResourceKind,
     Section,
 )
-from qdialect.formats.bytecode.properties import Properties
+from qdialect.formats.bytecode.properties import PropertyReader
 from qdialect.formats.bytecode.read_ops import OpName, OpReader
 from qdialect.formats.mlir.read.aliases import AliasExtents
 from qdialect.formats.mlir.read.parser import separate_resources
@@ -110,7 +110,7 @@ class _File:
         keys = self._resources(sections, strings, dialects)
         entries = Entries(self._data, self._ctx, self._name, strings, keys)
         entries.locate(sections[Section.ATTRIBUTE_OFFSETS], sections[Section.ATTRIBUTES], dialects)
-        properties = Properties(sections.get(Section.PROPERTIES), entries, version)
+        properties = PropertyReader(sections.get(Section.PROPERTIES), entries, version)
         reader = OpReader(self._ctx, self._name, entries, names, properties, version)
         module = reader.module(sections[Section.IR])
         if entries.large:

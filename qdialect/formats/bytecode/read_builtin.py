@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import (
@@ -76,13 +77,7 @@ def _array(entries: Entries, cursor: Cursor) -> Attribute:
 
 
 def _dictionary(entries: Entries, cursor: Cursor) -> Attribute:
-    pairs = _list(cursor, lambda cursor: (entries.attribute(cursor), entries.attribute(cursor)))
-    found: dict[str, Attribute] = {}
-    for key, value in pairs:
-        if not isinstance(key, StringAttr) or key.data in found:
-            cursor.fail("a dictionary whose names are no strings, or not different")
-        found[key.data] = value
-    return DictionaryAttr(found)
+    return DictionaryAttr(entries.dictionary(cursor))
 
 
 def _string(entries: Entries, cursor: Cursor) -> Attribute:
@@ -252,8 +247,13 @@ def _call_site(entries: Entries, cursor: Cursor) -> Attribute:
 
 def _file_loc(entries: Entries, cursor: Cursor) -> Attribute:
     return FileLineColLoc(
-        _name(entries, cursor), IntAttr(cursor.number()), IntAttr(cursor.number())
+        _name(entries, cursor), IntAttr(cursor.number()), _column(cursor.number())
     )
+
+
+@lru_cache(maxsize=1024)
+def _column(number: int) -> IntAttr:
+    return IntAttr(number)
 
 
 def _file_range(entries: Entries, cursor: Cursor) -> Attribute:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, DictionaryAttr, LocationAttr, ModuleOp, NoneType
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp, NoneType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation
 from xdsl.parser.core import ForwardDeclaredValue
@@ -24,13 +24,12 @@ from qdialect.formats.bytecode.cursor import Cursor
 from qdialect.formats.bytecode.entries import Entries
 from qdialect.formats.bytecode.layout import (
     LAZY_REGIONS,
-    NATIVE_PROPERTIES,
     UNKNOWN_LOCATIONS_ELIDED,
     USE_ORDERS,
     Has,
     Section,
 )
-from qdialect.formats.bytecode.properties import Properties
+from qdialect.formats.bytecode.properties import PropertyReader
 from qdialect.formats.bytecode.use_orders import UseOrder, UseOrders
 from qdialect.formats.mlir.read.parser import MLIRParser, Positions
 
@@ -68,7 +67,7 @@ class OpReader:
         name: str,
         entries: Entries,
         names: list[OpName],
-        properties: Properties,
+        properties: PropertyReader,
         version: int,
     ) -> None:
         self._ctx = ctx
@@ -228,7 +227,7 @@ class OpReader:
             key = name, number()
             native = self._native.get(key)
             if native is None:
-                native = self._properties.read(self._names[name], kind.op, key[1], cursor)
+                native = self._properties.read(*self._names[name], key[1], cursor)
                 self._native[key] = native
             properties = {**properties, **native}
         types: list[TypeAttribute] = []
@@ -298,15 +297,12 @@ class OpReader:
         self, kind: _Kind, key: tuple[int, int], cursor: Cursor
     ) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
         """The dictionary of an op, as its properties and its attributes."""
-        found = self._entries.attribute_at(key[1], cursor)
-        if not isinstance(found, DictionaryAttr):
-            cursor.fail("the attributes of an op are no dictionary")
+        found = self._entries.dictionary_at(key[1], cursor)
         properties: dict[str, Attribute] = {}
         attributes: dict[str, Attribute] = {}
-        # From the version on that has native properties the dictionary is without them.
-        inherent = kind.properties if self._version < NATIVE_PROPERTIES else frozenset[str]()
-        for name, value in found.data.items():
-            (properties if name in inherent else attributes)[name] = value
+        # Tools that do not know an op have no properties of it: all are attributes there.
+        for name, value in found.items():
+            (properties if name in kind.properties else attributes)[name] = value
         self._split[key] = properties, attributes
         return properties, attributes
 

@@ -6,7 +6,7 @@ floats are written as the bits of a double, which is exact.
 
 from __future__ import annotations
 
-from struct import pack
+from struct import pack, unpack
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -20,6 +20,8 @@ from xdsl.ir import Attribute
 from qdialect.formats.bytecode.cursor import Cursor
 from qdialect.formats.bytecode.entries import Decoder, Entries
 from qdialect.formats.bytecode.layout import Quant
+from qdialect.numerics.float_text import FORMATS
+from qdialect.qparams.parameters import QParams
 from qdialect.quant.read import QuantSyntaxError, read_any, read_calibrated, read_uniform
 from qdialect.quant.types import AnyType, CalibratedType, UniformType
 
@@ -63,7 +65,7 @@ def _no_alias(_name: str) -> None:
     return None
 
 
-def _uniform_of(text: str, cursor: Cursor) -> Attribute:
+def _uniform_of(text: str, cursor: Cursor) -> UniformType:
     try:
         return UniformType(read_uniform(text, 0, _no_alias)[0])
     except QuantSyntaxError as error:
@@ -93,9 +95,24 @@ def _calibrated(entries: Entries, cursor: Cursor) -> Attribute:
 
 
 def _uniform(entries: Entries, cursor: Cursor) -> Attribute:
-    storage, expressed = _storage(entries, cursor), _expressed(entries, cursor)
-    param = _param(_double(cursor), cursor.signed())
-    return _uniform_of(f"<{storage}{_bounds(cursor)}:{expressed}, {param}>", cursor)
+    start = cursor.at
+    flags, kind, expressed = cursor.number(), cursor.number(), cursor.number()
+    bits, zero_point = cursor.signed() & (1 << 64) - 1, cursor.signed()
+    low, high = cursor.signed(), cursor.signed()
+    # Networks have thousands of types that differ in these two numbers only.
+    like = entries.uniform_like.get((flags, kind, expressed, low, high))
+    (scale,) = unpack("<d", bits.to_bytes(8, "little"))
+    if like is None:
+        at = Cursor(cursor.data, start, cursor.end)
+        storage, name = _storage(entries, at), _expressed(entries, at)
+        text = f"<{storage}<{low}:{high}>:{name}, {_param(f'0x{bits:016X}', zero_point)}>"
+        found = _uniform_of(text, cursor)
+        entries.uniform_like[flags, kind, expressed, low, high] = found.data
+        return found
+    fmt = FORMATS[like.expressed]
+    if not fmt.smallest <= scale <= fmt.largest:
+        cursor.fail(f"scale {scale:e} out of expressed type range")
+    return UniformType(QParams.per_tensor(like.storage, scale, zero_point, like.expressed))
 
 
 def _per_axis(entries: Entries, cursor: Cursor) -> Attribute:

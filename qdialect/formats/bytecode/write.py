@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc, UnregisteredOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
 from qdialect.errors import QError
@@ -29,6 +29,7 @@ from qdialect.formats.bytecode.layout import (
     ResourceKind,
     Section,
 )
+from qdialect.formats.bytecode.properties import PropertyWriter, inherent_names
 from qdialect.formats.bytecode.use_orders import numbered_ops, stated_order
 from qdialect.formats.bytecode.write_entries import ALIGNMENT, EntryWriter
 from qdialect.formats.mlir.resources import ResourceBlob
@@ -40,13 +41,19 @@ if TYPE_CHECKING:
 
 Piece = bytes | memoryview
 
+OURS = ("nn", "onnx")
+"""Dialects that no other tool has."""
 
-def module_bytes(module: ModuleOp, ctx: QContext, *, version: int = WRITTEN) -> Iterator[Piece]:
-    """The file of `module`, in pieces: weights are views of the session's store.
+
+def module_bytes(
+    module: ModuleOp, ctx: QContext, *, version: int = WRITTEN, inline_weights: bool = False
+) -> Iterator[Piece]:
+    """The file of `module`, in pieces: weights are views of the session's store, or with
+    `inline_weights` elements of attributes.
 
     QError, placed at the op, for what has no form in bytecode.
     """
-    writer = EntryWriter(ctx)
+    writer = EntryWriter(ctx, inline_weights)
     ops = _OpWriter(writer, version)
     code = ops.module(module)
     offsets, entries = writer.sections()
@@ -137,22 +144,6 @@ def _resource(
     return ResourceKind.BLOB, [head + padding(at + len(head), alignment), value.data.cast("B")]
 
 
-class _Properties:
-    """The section of properties: those of each op, equal ones once."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, int] = {}
-
-    def number(self, data: bytes) -> int:
-        """The number of these properties."""
-        return self._known.setdefault(data, len(self._known))
-
-    def section(self) -> bytes:
-        """The contents of the section."""
-        parts = b"".join(number(len(data)) + data for data in self._known)
-        return number(len(self._known)) + parts
-
-
 class _Kind:
     """What is the same for all ops of a name."""
 
@@ -160,6 +151,10 @@ class _Kind:
         self.name = name
         self.number = number(at)
         self.is_isolated = op.has_trait(IsolatedFromAbove)
+        self.is_unregistered = isinstance(op, UnregisteredOp)
+        self.inherent = inherent_names(name)
+        #: whether no other tool has the op
+        self.is_foreign = self.is_unregistered or name.partition(".")[0] in OURS
 
 
 class _OpWriter:
@@ -169,7 +164,7 @@ class _OpWriter:
         self._writer = writer
         self._version = version
         self.names: dict[str, _Kind] = {}
-        self.properties = _Properties()
+        self.properties = PropertyWriter(writer, version)
         #: by identity, as their own hash is slow
         self._values: dict[int, int] = {}
         self._order: dict[Operation, int] = {}
@@ -192,7 +187,7 @@ class _OpWriter:
                 yield before, group
                 group = []
             before = dialect
-            group.append((rest, False))
+            group.append((rest, not self.names[name].is_foreign))
         if group:
             yield before, group
 
@@ -220,10 +215,7 @@ class _OpWriter:
         out.append(0)
         mask = 0
         put(out, writer.attribute(op.location))
-        dictionary = _dictionary(op)
-        if dictionary:
-            mask = int(Has.ATTRIBUTES)
-            put(out, writer.dictionary(dictionary))
+        mask = self._attributes(out, op, kind)
         results = op.results
         if results:
             mask |= Has.RESULTS
@@ -260,6 +252,27 @@ class _OpWriter:
         if contents is not out:
             out += bytes((Section.IR,)) + number(len(contents))
             out += contents
+
+    def _attributes(self, out: bytearray, op: Operation, kind: _Kind) -> int:
+        """Write properties and attributes; their bits of the mask."""
+        properties, attributes = op.properties, op.attributes
+        if kind.is_unregistered:
+            attributes = {key: value for key, value in attributes.items() if key != "op_name__"}
+        if self._version < NATIVE_PROPERTIES:
+            both = {**properties, **attributes} if properties else attributes
+            if both:
+                put(out, self._writer.dictionary(both))
+            return Has.ATTRIBUTES if both else 0
+        if kind.inherent:
+            properties = {**attributes, **properties}
+            attributes = {}
+        found, rest = self.properties.write(kind.name, not kind.is_foreign, properties)
+        attributes = {**attributes, **rest}
+        if attributes:
+            put(out, self._writer.dictionary(attributes))
+        if found is not None:
+            put(out, found)
+        return (Has.ATTRIBUTES if attributes else 0) | (0 if found is None else Has.PROPERTIES)
 
     def _region(self, out: bytearray, region: Region, base: int) -> None:
         blocks = {block: index for index, block in enumerate(region.blocks)}
@@ -323,11 +336,3 @@ class _OpWriter:
             for place in order:
                 put(out, place)
         return True
-
-
-def _dictionary(op: Operation) -> dict[str, Attribute]:
-    """Properties and attributes of an op as one."""
-    attributes = op.attributes
-    if isinstance(op, UnregisteredOp):
-        attributes = {key: value for key, value in attributes.items() if key != "op_name__"}
-    return {**op.properties, **attributes} if op.properties else dict(attributes)

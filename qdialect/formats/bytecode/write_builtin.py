@@ -85,11 +85,8 @@ def _array(writer: EntryWriter, attribute: ArrayAttr[Any]) -> bytes:
 
 def _dictionary(writer: EntryWriter, attribute: DictionaryAttr) -> bytes:
     entries = sorted(attribute.data.items())
-    pairs = b"".join(
-        number(writer.attribute(StringAttr(name))) + number(writer.attribute(value))
-        for name, value in entries
-    )
-    return number(Attr.DICTIONARY) + number(len(entries)) + pairs
+    pairs = [number(writer.name(key)) + number(writer.attribute(value)) for key, value in entries]
+    return number(Attr.DICTIONARY) + number(len(entries)) + b"".join(pairs)
 
 
 def _string(writer: EntryWriter, attribute: StringAttr) -> bytes:

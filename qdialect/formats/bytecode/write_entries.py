@@ -6,6 +6,7 @@ encodings of these dialects; others are written as text, in the form every MLIR 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from io import StringIO
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,18 +14,23 @@ from xdsl.dialects.builtin import (
     BuiltinAttribute,
     DenseResourceAttr,
     FileLineColLoc,
+    StringAttr,
     TensorType,
     UnregisteredAttr,
 )
 from xdsl.ir import Attribute, TypeAttribute
 
-from qdialect.formats.bytecode.emitter import number
+from qdialect.formats.bytecode import write_builtin, write_quant
+from qdialect.formats.bytecode.emitter import number, put
+from qdialect.formats.bytecode.layout import Attr
 from qdialect.formats.mlir.resources import ResourceBlob, ResourceTable
 from qdialect.formats.mlir.write.printer import BLOB, MLIRPrinter
+from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
     from qdialect.ops.constants import BlobAttr
+    from qdialect.qparams.parameters import Storage
 
 ALIGNMENT = 16
 """Of weights in the file: what readers that do not map a file align it to."""
@@ -43,17 +49,21 @@ class _Table:
 class EntryWriter:
     """Numbers what ops name."""
 
-    def __init__(self, ctx: QContext) -> None:
+    def __init__(self, ctx: QContext, inline_weights: bool) -> None:
         self._ctx = ctx
+        self._inline = inline_weights
         self.strings: dict[str | bytes, int] = {}
         self.dialects: dict[str, int] = {}
         #: the blobs that attributes name, by key
         self.resources: dict[str, ResourceBlob | None] = {}
+        #: of quantized types: the bytes of storage and expressed type
+        self.heads: dict[tuple[Storage, str], bytes] = {}
         self._handles: dict[str, int] = {}
         self._attributes = _Table()
         self._types = _Table()
         self._places: dict[tuple[int, int, int], int] = {}
-        self._dictionaries: dict[tuple[object, ...], int] = {}
+        self._dictionaries: dict[bytes, int] = {}
+        self._names: dict[str, int] = {}
 
     # -- numbers -------------------------------------------------------------------
 
@@ -79,15 +89,24 @@ class EntryWriter:
         known = self._types.known.get(id(kind))
         return known[0] if known is not None else self._numbered(self._types, kind)
 
-    def dictionary(self, entries: dict[str, Attribute]) -> int:
-        """The number of the dictionary with these entries."""
-        key = tuple(part for name, value in entries.items() for part in (name, id(value)))
-        found = self._dictionaries.get(key)
+    def name(self, name: str) -> int:
+        """The number of a string as an attribute."""
+        found = self._names.get(name)
         if found is None:
-            from xdsl.dialects.builtin import DictionaryAttr
+            found = self._names[name] = self.attribute(StringAttr(name))
+        return found
 
-            attribute = DictionaryAttr(dict(sorted(entries.items())))
-            found = self._dictionaries[key] = self.attribute(attribute)
+    def dictionary(self, entries: Mapping[str, Attribute]) -> int:
+        """The number of the dictionary with these entries."""
+        data = bytearray(number(Attr.DICTIONARY) + number(len(entries)))
+        for key in sorted(entries) if len(entries) > 1 else entries:
+            put(data, self.name(key))
+            put(data, self.attribute(entries[key]))
+        encoded = bytes(data)
+        found = self._dictionaries.get(encoded)
+        if found is None:
+            found = self._add(self._attributes, "builtin", True, encoded)
+            self._dictionaries[encoded] = found
         return found
 
     def resource(self, key: str, blob: ResourceBlob | None) -> int:
@@ -103,8 +122,6 @@ class EntryWriter:
         key = file, location.line.data, location.column.data
         found = self._places.get(key)
         if found is None:
-            from qdialect.formats.bytecode.layout import Attr
-
             data = bytes((Attr.FILE_LOC << 1 | 1,)) + b"".join(map(number, key))
             found = self._places[key] = self._add(self._attributes, "builtin", True, data)
         self._attributes.known[id(location)] = found, location
@@ -127,8 +144,6 @@ class EntryWriter:
 
     def _encoded(self, table: _Table, attribute: Attribute) -> tuple[str, bytes | None]:
         """The dialect of an attribute and how that encodes it; None if as text."""
-        from qdialect.formats.bytecode import write_builtin, write_quant
-
         is_type = table is self._types
         if isinstance(attribute, UnregisteredAttr):
             return attribute.attr_name.data.partition(".")[0], None
@@ -145,14 +160,12 @@ class EntryWriter:
 
     def _blob(self, weight: BlobAttr) -> bytes:
         """A weight of the session's store, as a resource where a resource can be one."""
-        from qdialect.formats.bytecode import write_builtin
-        from qdialect.weights import DTYPES
-
         key = weight.key.data
         data = self._ctx.blobs.get(key).data
         kind = cast("TensorType[Any]", weight.type)
         width = 8 * len(data) // max(_count(kind), 1)
-        if str(kind.element_type) in DTYPES and width == kind.element_type.bitwidth:
+        is_plain = str(kind.element_type) in DTYPES and width == kind.element_type.bitwidth
+        if is_plain and not self._inline:
             resource = self.resource(key, ResourceBlob(ALIGNMENT, data))
             return write_builtin.resource(self, kind, resource)
         found = write_builtin.dense(self, kind, data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_args
 
 from xdsl.dialects.builtin import (
@@ -70,16 +71,20 @@ def _storage(writer: EntryWriter, storage: Storage) -> bytes | None:
     return number(int(storage.signed)) + number(writer.type(kind))
 
 
+@lru_cache(maxsize=64)
 def _bounds(storage: Storage) -> bytes:
     return signed(storage.min) + signed(storage.max)
 
 
 def _uniform(writer: EntryWriter, qparams: QParams) -> bytes | None:
-    storage = _storage(writer, qparams.storage)
-    if storage is None:
-        return None
-    expressed = number(writer.type(_float(qparams.expressed)))
-    head, bounds = storage + expressed, _bounds(qparams.storage)
+    key = qparams.storage, qparams.expressed
+    head = writer.heads.get(key)
+    if head is None:
+        storage = _storage(writer, qparams.storage)
+        if storage is None:
+            return None
+        head = writer.heads[key] = storage + number(writer.type(_float(qparams.expressed)))
+    bounds = _bounds(qparams.storage)
     if qparams.layout is Layout.TENSOR:
         params = double(qparams.scale) + signed(qparams.zero_point)
         return number(Quant.UNIFORM) + head + params + bounds

@@ -21,7 +21,9 @@ _TOLERANCE = 1e-4
 
 def _expected(call: Call, operands: Sequence[Array]) -> tuple[Array, Array]:
     kind = call.operand_types[0]
-    other = operands[1] if len(operands) > 1 else literal(call.require("value"), kind, call.evaluation)
+    other = (
+        operands[1] if len(operands) > 1 else literal(call.require("value"), kind, call.evaluation)
+    )
     return as_numbers(operands[0], kind), as_numbers(other, kind)
 
 

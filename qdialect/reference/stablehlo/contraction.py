@@ -35,7 +35,9 @@ def _result(call: Call, value: Array) -> Array:
 
 
 def _dims(call: Call, name: str) -> tuple[int, ...]:
-    numbers = cast("dict[str, tuple[int, ...]]", getattr(call.require("dot_dimension_numbers"), "values"))  # noqa: B009, E501
+    numbers = cast(
+        "dict[str, tuple[int, ...]]", call.require("dot_dimension_numbers").values
+    )
     return numbers[name]
 
 
@@ -79,8 +81,8 @@ def _dot(call: Call, operands: Sequence[Array]) -> list[Array]:
 
 
 def _convolution(call: Call, operands: Sequence[Array]) -> list[Array]:
-    x, w = _wide(call, operands[:2])if len(operands) == 2 else _wide(_two(call), operands[:2])
-    layouts = cast("tuple[Sequence[str], ...]", getattr(call.require("dimension_numbers"), "data"))  # noqa: B009, E501
+    x, w = _wide(call, operands[:2]) if len(operands) == 2 else _wide(_two(call), operands[:2])
+    layouts = cast("tuple[Sequence[str], ...]", getattr(call.require("dimension_numbers"), "data"))  # noqa: B009
     names = sorted((n for n in layouts[0] if n.isdigit()), key=int)
     rank = len(names)
     x = x.transpose([layouts[0].index(n) for n in ("b", "f", *names)])
@@ -187,7 +189,9 @@ def _ragged_dot(call: Call, operands: Sequence[Array]) -> list[Array]:
     numbers = str(call.attribute("ragged_dot_dimension_numbers"))
     if lhs.ndim != 2 or rhs.ndim != 3 or "lhs_ragged_dimensions = [0]" not in numbers:
         raise UnsupportedError(f"'{call.name}' with {numbers} is not computed")
-    x, w = _wide(Call(call.op, call.operand_types[:2], call.result_types, call.evaluation), (lhs, rhs))  # noqa: E501
+    x, w = _wide(
+        Call(call.op, call.operand_types[:2], call.result_types, call.evaluation), (lhs, rhs)
+    )
     result = np.zeros((lhs.shape[0], rhs.shape[2]), x.dtype)
     first = 0
     for group, size in enumerate(sizes.tolist()):

@@ -166,9 +166,7 @@ def _starts(indices: Array, numbers: _Numbers) -> tuple[Array, tuple[int, ...]]:
     return moved.reshape(count, moved.shape[-1]).astype(np.int64), moved.shape[:-1]
 
 
-def _origins(
-    indices: Array, numbers: _Numbers, rank: int
-) -> tuple[Array, tuple[int, ...]]:
+def _origins(indices: Array, numbers: _Numbers, rank: int) -> tuple[Array, tuple[int, ...]]:
     """Where the window of each position begins in the operand."""
     starts, positions = _starts(indices, numbers)
     origin = np.zeros((len(starts), rank), np.int64)
@@ -216,7 +214,10 @@ def _scatter(call: Call, operands: Sequence[Array]) -> list[Array]:
     gone = {*numbers.dropped, *numbers.batch}
     extents = iter([updates[0].shape[d] for d in numbers.window])
     sizes = [1 if d in gone else next(extents) for d in range(len(shape))]
-    flat = [u.transpose([*batch, *numbers.window]).reshape(len(origin), math.prod(sizes)) for u in updates]
+    flat = [
+        u.transpose([*batch, *numbers.window]).reshape(len(origin), math.prod(sizes))
+        for u in updates
+    ]
     window = np.indices(sizes).reshape(len(shape), math.prod(sizes))
     if positions and not len(origin):
         return inputs

@@ -16,8 +16,8 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from qdialect.errors import UnsupportedError
-from qdialect.quant import expressed_type, quant_element, with_element
 from qdialect.qparams import QParams
+from qdialect.quant import expressed_type, quant_element, with_element
 from qdialect.reference.codes import is_coded
 from qdialect.reference.quantize import field
 from qdialect.reference.stablehlo.call import Call, Function

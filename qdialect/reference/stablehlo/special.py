@@ -110,7 +110,9 @@ def erf_inv(x: Doubles) -> Doubles:
         for _ in range(8):
             # erfc keeps digits where erf is nearly 1.
             wrong = (
-                math.erf(y) - v if abs(v) < 0.5 else math.copysign(1 - abs(v) - math.erfc(abs(y)), v)
+                math.erf(y) - v
+                if abs(v) < 0.5
+                else math.copysign(1 - abs(v) - math.erfc(abs(y)), v)
             )
             slope = 2 / math.sqrt(math.pi) * math.exp(-y * y)
             if slope == 0 or wrong == 0:

@@ -12,8 +12,9 @@ from typing import Protocol
 import numpy as np
 from xdsl.ir import Operation, Region
 
+from qdialect.dialects.tosa.attributes import attribute, required
 from qdialect.errors import InputError
-from qdialect.reference.tosa.values import attribute, elements, required
+from qdialect.reference.tosa.values import elements
 from qdialect.reference.values import Array, Evaluation, place
 
 
@@ -65,7 +66,11 @@ def _read(op: Operation, operands: Sequence[Array], machine: Machine) -> Sequenc
             raise InputError(f"no variable '{name}'", where=place(op), code="no-variable")
         kind = op.results[0].type
         if attribute(variable, "initial_value") is None:
-            return [np.zeros([int(n) for n in _shape(variable, machine)], machine.evaluation.dtype(kind))]
+            return [
+                np.zeros(
+                    [int(n) for n in _shape(variable, machine)], machine.evaluation.dtype(kind)
+                )
+            ]
         return [elements(variable, "initial_value", machine.evaluation)]
     return [machine.variables[name]]
 

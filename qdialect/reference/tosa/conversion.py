@@ -1,9 +1,9 @@
 """Ops of TOSA that change numbers' types: rescales, tables, casts.
 
-    rescale    clamp(((x - input_zp) * m + 2**(k-1) [+- 2**30]) >> k) + output_zp)
-    table      i8: one of 256 entries; i16: between two of 513, 7 bits finer
-    cast       between floats: nearest even; to integers: nearest even, saturated; between
-               integers: the lowest bits
+rescale    clamp(((x - input_zp) * m + 2**(k-1) [+- 2**30]) >> k) + output_zp)
+table      i8: one of 256 entries; i16: between two of 513, 7 bits finer
+cast       between floats: nearest even; to integers: nearest even, saturated; between
+           integers: the lowest bits
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from xdsl.ir import Operation
 
+from qdialect.dialects.tosa.attributes import flag_of, keyword_of
 from qdialect.errors import UnsupportedError
 from qdialect.reference.tosa.values import (
     bounds,
-    flag_of,
     is_float,
-    keyword_of,
     longs,
     reals,
     result,

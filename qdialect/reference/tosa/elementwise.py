@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from xdsl.ir import Operation
 
+from qdialect.dialects.tosa.attributes import flag_of, number_of
 from qdialect.reference.tosa.values import (
     bounds,
     broadcast_ranks,
-    flag_of,
     ignores_nan,
     is_float,
     longs,
-    number_of,
     reals,
     result,
     width_of,
@@ -108,8 +107,14 @@ def _logical_right_shift(
 ) -> list[Array]:
     """Zeros come in."""
     a, b = broadcast_ranks([longs(x) for x in operands])
-    mask = (1 << width_of(op.operands[0].type)) - 1
-    return result(op, (a & mask) >> b, evaluation)
+    return result(
+        op, _unsigned(a, width_of(op.operands[0].type)) >> b.astype(np.uint64), evaluation
+    )
+
+
+def _unsigned(x: Array, width: int) -> Array:
+    """The lowest bits as an unsigned number."""
+    return x.astype(np.uint64) & np.uint64((1 << width) - 1)
 
 
 def _truncated(a: Array, b: Array) -> Array:
@@ -122,8 +127,10 @@ def _truncated(a: Array, b: Array) -> Array:
 def _clz(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """Leading zeros."""
     width = width_of(op.operands[0].type)
-    bits = longs(operands[0]) & ((1 << width) - 1)
-    return result(op, width - np.frexp(bits.astype(np.float64))[1], evaluation)
+    bits, count = _unsigned(longs(operands[0]), width), np.full(operands[0].shape, width)
+    for place in range(width):
+        count = np.where(bits >> np.uint64(place) != 0, width - 1 - place, count)
+    return result(op, count, evaluation)
 
 
 def _select(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:

@@ -8,17 +8,9 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from qdialect.reference.tosa.values import (
-    elements,
-    flag_of,
-    ignores_nan,
-    integer_of,
-    integers_of,
-    is_float,
-    longs,
-    reals,
-    result,
-)
+from qdialect.dialects.tosa.attributes import flag_of, integer_of, integers_of
+from qdialect.errors import InputError
+from qdialect.reference.tosa.values import elements, ignores_nan, is_float, longs, reals, result
 from qdialect.reference.values import Array, Evaluation, Kernel
 
 
@@ -71,6 +63,13 @@ def _gather(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
     return [np.take_along_axis(values, longs(indices)[..., None], axis=1)]
 
 
+def _row_gather(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """As many rows of [N, K, C] as the third operand says, from each index [N, W] on."""
+    values, indices, count = operands
+    rows = longs(indices)[..., None] + np.arange(int(count.reshape(-1)[0]))
+    return [np.take_along_axis(values, rows.reshape(len(values), -1, 1), axis=1)]
+
+
 def _scatter(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     values, indices, source = operands
     found = values.copy()
@@ -87,7 +86,9 @@ def _argmax(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
     return result(op, np.argmax(x, axis=axis), evaluation)
 
 
-def _reduction(function: Callable[..., Array], ignoring: Callable[..., Array] | None = None) -> Kernel:
+def _reduction(
+    function: Callable[..., Array], ignoring: Callable[..., Array] | None = None
+) -> Kernel:
     """Along one dimension, which stays with extent 1."""
 
     def kernel(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
@@ -148,6 +149,17 @@ def _slice_shape(op: Operation, operands: Sequence[Array], evaluation: Evaluatio
     return [longs(operands[0])[start : start + size]]
 
 
+def _assert_equal(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    """Nothing, of shapes that are equal (or broadcast, where allowed); else InputError."""
+    a, b = (_extents(x) for x in operands)
+    allowed = flag_of(op, "allow_broadcast")
+    if len(a) != len(b) or any(
+        m != n and not (allowed and 1 in (m, n)) for m, n in zip(a, b, strict=True)
+    ):
+        raise InputError(f"the shapes {a} and {b} differ", code="bad-shape")
+    return []
+
+
 def _dim(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     return [np.array([operands[0].shape[integer_of(op, "axis")]], np.int64)]
 
@@ -162,6 +174,7 @@ KERNELS: Mapping[str, Kernel] = {
     "tosa.tile": _tile,
     "tosa.transpose": _transpose,
     "tosa.gather": _gather,
+    "tosa.row_gather": _row_gather,
     "tosa.scatter": _scatter,
     "tosa.argmax": _argmax,
     "tosa.reduce_all": _reduction(np.all),
@@ -175,6 +188,7 @@ KERNELS: Mapping[str, Kernel] = {
     "tosa.const_shape": _constant,
     "tosa.concat_shape": _concat_shape,
     "tosa.slice_shape": _slice_shape,
+    "tosa.assert_equal_shape": _assert_equal,
     "tosa.dim": _dim,
     "tosa.add_shape": _of_shapes(lambda a, b: a + b),
     "tosa.sub_shape": _of_shapes(lambda a, b: a - b),

@@ -1,8 +1,6 @@
 """What the kernels of TOSA share: attributes by name, numbers of any type, and results.
 
-An op may be of a class of ours, of xDSL's, or be read without one; its properties are found in
-all three.  Integers are computed in 64 bits and floats in doubles, and brought to the type of the
-result once.
+Integers are computed in 64 bits and floats in doubles, and brought to the type of the result once.
 """
 
 from __future__ import annotations
@@ -13,158 +11,38 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.context import Context
-from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    DenseIntOrFPElementsAttr,
-    DenseResourceAttr,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
-    TensorType,
-)
+from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
-from xdsl.utils.str_enum import StrEnum
 
-from qdialect.errors import InputError
-from qdialect.ops.constants import BlobAttr
+from qdialect.dialects.tosa.attributes import keyword_of, required
+from qdialect.ops.tensor_attributes import tensor_attribute_array, tensor_attribute_type
 from qdialect.qparams import Storage
 from qdialect.quant import element_type, quant_element
 from qdialect.reference.codes import codes_of
-from qdialect.reference.values import Array, Evaluation, declared_shape, op_name, place
+from qdialect.reference.values import Array, Evaluation
 
 Doubles = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 _SMALL_FLOATS = ("f8E4M3FN", "f8E5M2", "f4E2M1FN")
-_RESOURCES = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "bf16": "<u2"}
 
 
 # -- attributes ---------------------------------------------------------------------
 
 
-def attribute(op: Operation, name: str) -> Attribute | None:
-    """A property or attribute; None where the op has none of this name."""
-    return op.properties.get(name) or op.attributes.get(name)
-
-
-def required(op: Operation, name: str) -> Attribute:
-    """The same; InputError (`bad-tosa`) where it is missing."""
-    found = attribute(op, name)
-    if found is None:
-        raise InputError(
-            f"'{op_name(op)}' op has no attribute '{name}'", where=place(op), code="bad-tosa"
-        )
-    return found
-
-
-def integers_of(op: Operation, name: str) -> list[int]:
-    """An array of integers (`array<i64: ...>`, or the `[...]` of older text)."""
+def elements(op: Operation, name: str, evaluation: Evaluation) -> Array:
+    """The elements of a tensor attribute as a runtime value of its type; InputError."""
     found = required(op, name)
-    if isinstance(found, DenseArrayBase):
-        return [int(n) for n in found.get_values()]
-    if isinstance(found, ArrayAttr):
-        items = cast("ArrayAttr[Attribute]", found).data
-        return [item.value.data for item in items if isinstance(item, IntegerAttr)]
-    raise _no_array(op, name)
-
-
-def _no_array(op: Operation, name: str) -> InputError:
-    return InputError(
-        f"'{op_name(op)}' op has no integers in '{name}'", where=place(op), code="bad-tosa"
-    )
-
-
-def integer_of(op: Operation, name: str) -> int:
-    """An integer."""
-    found = required(op, name)
-    if not isinstance(found, IntegerAttr):
-        raise _no_array(op, name)
-    return int(cast("Any", found).value.data)
-
-
-def number_of(op: Operation, name: str) -> float:
-    """An integer or float (NaN and infinities too)."""
-    found = required(op, name)
-    if isinstance(found, FloatAttr | IntegerAttr):
-        return cast("Any", found).value.data
-    raise _no_array(op, name)
-
-
-def flag_of(op: Operation, name: str) -> bool:
-    """A truth value; false where there is none."""
-    found = attribute(op, name)
-    return isinstance(found, IntegerAttr) and bool(cast("Any", found).value.data)
-
-
-def keyword_of(op: Operation, name: str, default: str) -> str:
-    """The name in an enum attribute, whichever dialect's class or text holds it."""
-    found = attribute(op, name)
-    if found is None:
-        return default
-    data: object = getattr(found, "data", None)
-    if isinstance(data, StrEnum):
-        return data.value
-    text = data if isinstance(data, str) else str(found)
-    return text.rpartition("<")[2].rpartition(" ")[2].strip('<>" ')
+    kind = tensor_attribute_type(found)
+    data = tensor_attribute_array(found, evaluation.ctx.blobs, cast("Context", evaluation.ctx))
+    if str(element_type(kind)) == "bf16":
+        data = (data.astype(np.uint32) << 16).view(np.float32)
+    return data.astype(evaluation.dtype(kind))
 
 
 def ignores_nan(op: Operation) -> bool:
     """Whether `nan_mode` is IGNORE."""
     return keyword_of(op, "nan_mode", "PROPAGATE") == "IGNORE"
-
-
-def elements(op: Operation, name: str, evaluation: Evaluation) -> Array:
-    """The elements of a tensor attribute as a runtime value of its type."""
-    found = required(op, name)
-    if isinstance(found, BlobAttr):
-        kind: Attribute = found.type
-        data = evaluation.ctx.blobs.get(found.key.data).array()
-    elif isinstance(found, DenseIntOrFPElementsAttr):
-        kind = found.get_type()
-        data = _unpacked(found.data.data, kind)
-    elif isinstance(found, DenseResourceAttr):
-        kind = found.type
-        data = _resource(op, found, evaluation)
-    else:
-        raise InputError(
-            f"'{op_name(op)}' op has elements of an unknown kind in '{name}'",
-            where=place(op),
-            code="bad-tosa",
-        )
-    shape, size = declared_shape(kind), int(np.prod(declared_shape(kind)))
-    if data.size != size:
-        data = np.broadcast_to(data.reshape(-1)[:1], (size,))
-    if str(element_type(kind)) == "bf16":
-        data = (data.astype(np.uint32) << 16).view(np.float32)
-    return data.reshape(shape).astype(evaluation.dtype(kind))
-
-
-def _unpacked(data: bytes | bytearray, kind: Attribute) -> Array:
-    """The elements that bytes hold: as many of each as there are bytes for."""
-    name, count = str(element_type(kind)), max(int(np.prod(declared_shape(kind))), 1)
-    if name in _RESOURCES:
-        return np.frombuffer(data, _RESOURCES[name])
-    if name in _SMALL_FLOATS:
-        return np.frombuffer(data, np.uint8)
-    width = len(data) // count or len(data)
-    return np.frombuffer(data, f"<i{width}" if width in (2, 4, 8) else np.int8)
-
-
-def _resource(op: Operation, found: DenseResourceAttr, evaluation: Evaluation) -> Array:
-    """The elements behind `dense_resource<...>`: an alignment in 4 bytes comes first."""
-    key = found.resource_handle.data
-    for dialect in cast("Context", evaluation.ctx).loaded_dialects:
-        interface = dialect.get_interface(OpAsmDialectInterface)
-        text = interface and dialect.name == "builtin" and interface.lookup(key)
-        if text:
-            return _unpacked(bytes.fromhex(text[2:])[4:], found.type)
-    raise InputError(
-        f"'{op_name(op)}' op refers to the resource '{key}', which is not in the file",
-        where=place(op),
-        code="missing-resource",
-    )
 
 
 # -- numbers --------------------------------------------------------------------------
@@ -198,9 +76,7 @@ def longs(array: Array) -> Longs:
     return array.astype(np.int64)
 
 
-def result(
-    op: Operation, values: Array, evaluation: Evaluation, number: int = 0
-) -> list[Array]:
+def result(op: Operation, values: Array, evaluation: Evaluation, number: int = 0) -> list[Array]:
     """The one result of `op` (or its result `number`): `stored` in its type."""
     return [stored(values, op.results[number].type, evaluation)]
 

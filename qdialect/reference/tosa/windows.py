@@ -13,20 +13,19 @@ from itertools import product
 import numpy as np
 from xdsl.ir import Operation
 
+from qdialect.dialects.tosa.attributes import integers_of, keyword_of
 from qdialect.reference.tosa.conversion import scaled
 from qdialect.reference.tosa.values import (
     Doubles,
     bounds,
     ignores_nan,
-    integers_of,
     is_float,
-    keyword_of,
     longs,
     reals,
     result,
     zero_point,
 )
-from qdialect.reference.values import Array, Evaluation, Kernel
+from qdialect.reference.values import Array, Evaluation, Kernel, op_name
 
 
 def _offset(op: Operation, operands: Sequence[Array], number: int, zero: int) -> Doubles:
@@ -52,24 +51,18 @@ def _padded(x: Doubles, pad: Sequence[int], fill: float = 0.0) -> Doubles:
 
 def _tap(x: Doubles, place: Sequence[int], count: Sequence[int], stride: Sequence[int]) -> Doubles:
     """What one tap of every window reads of x [N, spatial..., C]."""
-    inner = [
-        slice(p, p + (n - 1) * s + 1, s) for p, n, s in zip(place, count, stride, strict=True)
-    ]
+    inner = [slice(p, p + (n - 1) * s + 1, s) for p, n, s in zip(place, count, stride, strict=True)]
     return x[(slice(None), *inner)]
 
 
-def _counts(
-    size: Sequence[int], reach: Sequence[int], stride: Sequence[int]
-) -> tuple[int, ...]:
+def _counts(size: Sequence[int], reach: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
     return tuple((n - r) // s + 1 for n, r, s in zip(size, reach, stride, strict=True))
 
 
-def _convolution(
-    op: Operation, operands: Sequence[Array], evaluation: Evaluation
-) -> list[Array]:
+def _convolution(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """conv2d, conv3d: weight [O, kernel..., I]; depthwise_conv2d: weight [kernel..., C, M]."""
     x, w = _offset(op, operands, 0, 3), _offset(op, operands, 1, 4)
-    depthwise = op_kind(op) == "depthwise_conv2d"
+    depthwise = op_name(op) == "tosa.depthwise_conv2d"
     kernel = w.shape[:2] if depthwise else w.shape[1:-1]
     stride, dilation = integers_of(op, "stride"), integers_of(op, "dilation")
     x = _padded(x, integers_of(op, "pad"))
@@ -86,12 +79,6 @@ def _convolution(
             total += read @ w[(slice(None), *tap)].T
     total += reals(operands[2], op.operands[2].type)
     return _as_sum(op, total, evaluation)
-
-
-def op_kind(op: Operation) -> str:
-    """The name of an op without its dialect."""
-    name: str = getattr(op, "op_name", None) and op.op_name.data or op.name  # pyright: ignore
-    return name.partition(".")[2]
 
 
 def _transposed(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
@@ -114,25 +101,36 @@ def _transposed(op: Operation, operands: Sequence[Array], evaluation: Evaluation
 
 
 def _matmul(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    """[N, H, C] x [N, C, W]."""
-    total = np.matmul(_offset(op, operands, 0, 2), _offset(op, operands, 1, 3))
+    """[N, H, C] x [N, C, W], or x [N, W, C] (matmul_t)."""
+    a, b = _offset(op, operands, 0, 2), _offset(op, operands, 1, 3)
+    total = np.matmul(a, b.swapaxes(1, 2) if op_name(op) == "tosa.matmul_t" else b)
     return _as_sum(op, total, evaluation)
 
 
-def _pool_taps(
-    op: Operation, x: Doubles, fill: float
-) -> tuple[list[Doubles], Sequence[int], Sequence[int]]:
-    kernel, stride = integers_of(op, "kernel"), integers_of(op, "stride")
-    padded = _padded(x, integers_of(op, "pad"), fill)
+Window = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""Kernel, stride and pad."""
+
+
+def _window(op: Operation, operands: Sequence[Array]) -> Window:
+    """From attributes, or from the last operands of an adaptive pool."""
+    if op_name(op).endswith("_adaptive"):
+        kernel, stride, pad = ([int(n) for n in x] for x in operands[-3:])
+        return kernel, stride, pad
+    return integers_of(op, "kernel"), integers_of(op, "stride"), integers_of(op, "pad")
+
+
+def _pool_taps(window: Window, x: Doubles, fill: float) -> list[Doubles]:
+    """What each tap of the windows reads."""
+    kernel, stride, pad = window
+    padded = _padded(x, pad, fill)
     count = _counts(padded.shape[1:-1], kernel, stride)
-    taps = [_tap(padded, tap, count, stride) for tap in product(*map(range, kernel))]
-    return taps, kernel, count
+    return [_tap(padded, tap, count, stride) for tap in product(*map(range, kernel))]
 
 
 def _max_pool(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """The largest of each window; padding never is. A NaN is, unless it is ignored."""
     x = reals(operands[0], op.operands[0].type)
-    taps, _, _ = _pool_taps(op, x, -np.inf)
+    taps = _pool_taps(_window(op, operands), x, -np.inf)
     values = taps[0]
     for tap in taps[1:]:
         values = np.fmax(values, tap) if ignores_nan(op) else np.maximum(values, tap)
@@ -143,9 +141,10 @@ def _average_pool(op: Operation, operands: Sequence[Array], evaluation: Evaluati
     """The mean of what each window reads of the input; of integers by a multiplication with
     the reciprocal of the count in 31 bits, rounded half up."""
     x = _offset(op, operands, 0, 1)
-    taps, _, _ = _pool_taps(op, x, 0.0)
+    window = _window(op, operands)
+    taps = _pool_taps(window, x, 0.0)
     total = sum(taps[1:], taps[0])
-    ones, _, _ = _pool_taps(op, np.ones((1, *x.shape[1:-1], 1)), 0.0)
+    ones = _pool_taps(window, np.ones((1, *x.shape[1:-1], 1)), 0.0)
     counts = sum(ones[1:], ones[0])
     kind = op.results[0].type
     if is_float(kind):
@@ -187,8 +186,8 @@ def _resize(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
 KERNELS: Mapping[str, Kernel] = {
     **{f"tosa.{name}": _convolution for name in ("conv2d", "conv3d", "depthwise_conv2d")},
     "tosa.transpose_conv2d": _transposed,
-    "tosa.matmul": _matmul,
-    "tosa.max_pool2d": _max_pool,
-    "tosa.avg_pool2d": _average_pool,
+    **dict.fromkeys(("tosa.matmul", "tosa.matmul_t"), _matmul),
+    **dict.fromkeys(("tosa.max_pool2d", "tosa.max_pool2d_adaptive"), _max_pool),
+    **dict.fromkeys(("tosa.avg_pool2d", "tosa.avg_pool2d_adaptive"), _average_pool),
     "tosa.resize": _resize,
 }

@@ -35,9 +35,19 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Block, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
-from xdsl.parser import AttrParser, Parser
+from xdsl.ir import (
+    Attribute,
+    AttributeInvT,
+    Block,
+    BlockArgument,
+    Dialect,
+    Operation,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.parser.generic_parser import ParserState
+from xdsl.traits import IsTerminator
 from xdsl.utils.lexer import Input, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
@@ -64,6 +74,7 @@ OVERRIDDEN = (
     "_parse_dialect_resource_handle",
     "_parse_external_resources",
     "_parse_file_metadata_dictionary",
+    "_parse_generic_operation",
     "_parse_location",
     "_parse_op_result_list",
     "_parse_optional_builtin_parametrized_attr",
@@ -131,6 +142,10 @@ class MLIRParser(AttributeReader):
         self._positions = positions
         self._file = StringAttr(positions.name)
         self._op_name_positions: list[int] = []
+        #: where values were first used that were not defined yet, by name
+        self._first_uses: dict[str, int] = {}
+        #: the op whose generic form is read
+        self._generic_op: type[Operation] | None = None
         self._unread_aliases = {m.group(1): m.start() for m in _ALIAS_DEFINITION.finditer(text)}
         self._types = TensorTypes()
         self._aliases_read_ahead: set[str] = set()
@@ -272,6 +287,10 @@ class MLIRParser(AttributeReader):
     @override
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
         results = super()._parse_op_result_list()
+        for span, size in results:
+            if not size:
+                message = "expected named operation to have at least 1 result"
+                self.raise_error(message, span.end + 1, span.end + 1)
         self._op_name_positions.append(self.pos)
         return results
 
@@ -281,6 +300,40 @@ class MLIRParser(AttributeReader):
             if isinstance(value, BlockArgument) and value.location is UNKNOWN_LOC:
                 value.location = self._location(span.start)
         super()._register_ssa_definition(name, values, span)
+        self._first_uses.pop(name, None)
+
+    @override
+    def resolve_operand(
+        self, operand: UnresolvedOperand, type: AttributeInvT
+    ) -> SSAValue[AttributeInvT]:
+        """The value of an operand; one that is not defined yet is looked for until the end."""
+        if operand.operand_name not in self.ssa_values:
+            self._first_uses.setdefault(operand.operand_name, operand.span.start)
+        return super().resolve_operand(operand, type)
+
+    def undefined(self) -> list[int]:
+        """Where values are first used that nothing in the text defines."""
+        places = (self._first_uses.get(name) for name in self.forward_ssa_references)
+        return sorted(place for place in places if place is not None)
+
+    @override
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        self._generic_op = op_type
+        return super()._parse_generic_operation(op_type)
+
+    @override
+    def parse_optional_successors(self) -> list[Block] | None:
+        """The blocks behind the operands of an op in the generic form, if it has some."""
+        if self._current_token.kind is MLIRTokenKind.L_SQUARE:
+            kind = self._generic_op
+            if kind is not None and not kind.has_trait(IsTerminator, value_if_unregistered=True):
+                self.raise_error("successors in non-terminator")
+        return super().parse_optional_successors()
+
+    @property
+    def op_position(self) -> int | None:
+        """Where the name of the op begins that is being read."""
+        return self._op_name_positions[-1] if self._op_name_positions else None
 
     # -- types -----------------------------------------------------------------
 
@@ -311,6 +364,11 @@ class MLIRParser(AttributeReader):
         name = self._current_token.text
         if name not in self._aliases_read_ahead:
             start = self.pos
+            if "." in name:
+                kind = "type" if name[0] == "!" else "attribute"
+                self.raise_error(
+                    f"{kind} names with a '.' are reserved for dialect-defined names", start, start
+                )
             super()._parse_alias_def()
             fault = self._extents.fault(self.attribute_aliases[name])
             if fault is not None:

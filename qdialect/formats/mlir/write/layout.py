@@ -7,7 +7,7 @@ several as `%0:2`; the predecessors of a block as a comment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from typing_extensions import override
@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
 from qdialect.dialects.verbatim import range_of
@@ -44,7 +44,16 @@ class LayoutPrinter(ResourcePrinter):
 
     def name_values(self, top: Operation) -> None:
         """Give the values in `top` the names that mlir-opt gives them."""
-        self._ssa_values.update(value_names(top, generic=self.print_generic_format))
+        self.take_names(value_names(top, generic=self.print_generic_format), top)
+
+    def take_names(self, names: Mapping[SSAValue, str], top: Operation) -> None:
+        """Use these names of values; the blocks in `top` are numbered in each region."""
+        self._ssa_values.update(names)
+        for op in top.walk():
+            for region in op.regions:
+                if region.first_block is not region.last_block:
+                    for index, block in enumerate(region.blocks):
+                        self._blocks[block] = f"bb{index}"
 
     # -- ops -----------------------------------------------------------------
 
@@ -91,6 +100,13 @@ class LayoutPrinter(ResourcePrinter):
             self.print_op_with_default_format(op)
         finally:
             op.attributes["op_name__"] = name
+
+    @override
+    def print_successors(self, successors: Sequence[Block]) -> None:
+        """Write the blocks that an op in the generic form may go on with."""
+        if successors:
+            with self.in_square_brackets():
+                self.print_list(successors, self.print_block_name)
 
     @override
     def _print_results(self, op: Operation) -> None:

@@ -52,7 +52,8 @@ class MLIRPrinter(LayoutPrinter):
     """Prints to `stream`.
 
     With `external`, weights whose key is not in it are written out as `dense`, with data from
-    the store of `ctx`.
+    the store of `ctx`.  Of dense attributes with more than `elide_above` elements, all but
+    splats, only the type is written.
     """
 
     def __init__(
@@ -61,12 +62,14 @@ class MLIRPrinter(LayoutPrinter):
         *,
         ctx: QContext | None = None,
         external: Container[str] | None = None,
+        elide_above: int | None = None,
         print_generic_format: bool = False,
         print_debuginfo: bool = False,
     ) -> None:
         super().__init__(
             stream, print_generic_format=print_generic_format, print_debuginfo=print_debuginfo
         )
+        self.elide_above = elide_above
         self.ctx = ctx
         self.external = external
         #: texts of types by `id` of the type, which the entry refers to so that the `id` stays
@@ -243,6 +246,8 @@ class MLIRPrinter(LayoutPrinter):
         text = ""
         if count > 1 and data[width:] == data[: data.nbytes - width]:
             text = self._element_texts(data[:width], 1, element)[0]
+        elif self.elide_above is not None and count > self.elide_above:
+            return f"dense_resource<__elided__> : {self._type_text(attribute.get_type())}"
         elif count > HEX_ABOVE and element != i1:
             text = f'"0x{data.hex().upper()}"'
         elif count:

@@ -1,0 +1,15 @@
+"""Pipelines from other dialects of MLIR to `nn` and `quant`.
+
+Raising is exact, and so is what follows: rescales become real ones, and are absorbed by the ops in
+front of them, where no code can tell.
+"""
+
+from __future__ import annotations
+
+_ABSORBED = (
+    "canonicalize,convert-rescale{form=real},fold-rescale,combine-rescale,"
+    "canonicalize,fold-constants,cse,dce"
+)
+
+IMPORTS = {"tosa": f"raise-tosa,dce,{_ABSORBED}"}
+"""How functions in a dialect become ours, by the name of the dialect."""
