@@ -14,11 +14,13 @@ Some of this overrides private methods of xDSL's parser; `OVERRIDDEN` lists them
 from __future__ import annotations
 
 import re
+from math import prod
 from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
     AnyFloat,
+    BytesAttr,
     ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -27,6 +29,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     ShapedType,
     StringAttr,
+    TensorType,
 )
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineMap, AffineSet
@@ -40,6 +43,7 @@ from qdialect.upstream import OTHER_DIALECTS
 OVERRIDDEN = (
     "_parse_builtin_dense_attr",
     "_parse_builtin_densearray_attr",
+    "_parse_dense_literal_type",
     "_parse_extended_type_or_attribute",
     "_parse_optional_builtin_attr",
     "_parse_optional_builtin_parametrized_attr",
@@ -56,6 +60,10 @@ _PACKED_BITS = re.compile(r'<\s*"0x([0-9A-Fa-f]*)"\s*>\s*:\s*(?=(?:tensor|vector
 _ALIAS = re.compile(r'"(?:[^"\\]|\\.)*"|([#!][A-Za-z_$][\w$.-]*)')
 _Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 
+#: a dense literal of one value for thousands of elements
+_SPLAT = re.compile(
+    r"<\s*-?(?:[0-9][\w.+-]*|true|false)\s*>\s*:\s*(?:tensor|vector)<(?=[0-9x]{6})[0-9]+(?:x[0-9]+)*x"
+)
 #: dialects whose attributes are all known: what their classes refuse is wrong
 _KNOWN_ATTRIBUTES = frozenset(("builtin", "arith", "func", "nn", "onnx", "quant", "tosa"))
 #: the widest integers that xDSL packs
@@ -250,6 +258,22 @@ class AttributeReader(Parser):
         )
         self.parse_punctuation(">")
         return DenseArrayBase.from_list(element, values)
+
+    @override
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
+        """As xDSL's, but a value for all elements is packed once."""
+        found = None if type is not None else _SPLAT.match(self.lexer.input.content, self.pos)
+        if found is None:
+            return super().parse_dense_int_or_fp_elements_attr(type)
+        with self.in_angle_brackets():
+            literal = self._parse_tensor_literal_element()
+        self.parse_punctuation(":")
+        kind: Any = self._parse_dense_literal_type()
+        element = kind.element_type
+        one: Any = DenseIntOrFPElementsAttr.from_list(
+            TensorType(element, [1]), [literal.to_type(self, element)]
+        )
+        return DenseIntOrFPElementsAttr(kind, BytesAttr(one.data.data * prod(kind.get_shape())))
 
     @override
     def _parse_tensor_literal_element(self) -> Any:
