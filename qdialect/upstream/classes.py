@@ -151,6 +151,5 @@ def _verify_count(
     if count < least or (exact and count != least):
         amount = f"{least}" if exact else f"{least} or more"
         raise VerifyException(
-            f"'{op.name}' op expected {amount} {word}{'' if least == 1 else 's'}, "
-            f"but found {count}"
+            f"'{op.name}' op expected {amount} {word}{'' if least == 1 else 's'}, but found {count}"
         )

@@ -23,6 +23,7 @@ DIALECTS_WITH_ROWS = frozenset(
         "stablehlo",
         "tensor",
         "tosa",
+        "transform",
         "ub",
         "vector",
     )
@@ -56,7 +57,6 @@ OTHER_DIALECTS = frozenset(
         "smt",
         "sparse_tensor",
         "spirv",
-        "transform",
         "vcix",
         "wasmssa",
         "x86vector",
