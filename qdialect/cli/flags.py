@@ -285,7 +285,7 @@ EMIT_BYTECODE = switch("emit-bytecode", "write MLIR bytecode, as with a FILE.mli
 BYTECODE_VERSION = value(
     "emit-bytecode-version",
     "N",
-    "version of the bytecode to write (default: 4)",
+    "version of the bytecode to write (default: 4, or 6 where 4 would lose properties)",
     choices=tuple(map(str, range(7))),
 )
 OUTPUT = value("o output-file", "FILE", "write to FILE instead of standard output", writes=True)
@@ -310,13 +310,24 @@ def write(text: str) -> None:
     sys.stdout.write(text)
 
 
-def bytecode_version(args: Arguments) -> int | None:
-    """The version of bytecode that flags ask for; None where they ask for text."""
-    from qdialect.formats.bytecode.layout import SUFFIX, WRITTEN
+def are_weights_inline(args: Arguments) -> bool:
+    """Whether weights go into the text: as the flag says, else in text for other tools, which know
+    no store of ours."""
+    if args.has("inline-weights"):
+        return args.switch("inline-weights")
+    return args.switch("mlir-print-op-generic") or args.has("quant-text")
 
-    if not args.switch("emit-bytecode") and not (args.text("o") or "").endswith(SUFFIX):
-        return None
-    return args.integer("emit-bytecode-version", WRITTEN)
+
+def is_bytecode_wanted(args: Arguments) -> bool:
+    """Whether flags ask for bytecode, by their name or by that of the file."""
+    from qdialect.formats.bytecode.layout import SUFFIX
+
+    return args.switch("emit-bytecode") or (args.text("o") or "").endswith(SUFFIX)
+
+
+def bytecode_version(args: Arguments) -> int | None:
+    """The version of bytecode that flags ask for."""
+    return args.integer("emit-bytecode-version", 0) if args.has("emit-bytecode-version") else None
 
 
 def write_binary(pieces: Iterable[bytes | memoryview]) -> None:

@@ -54,7 +54,10 @@ COMMAND = Command(
         ),
         VERIFY_NUMERICS,
         NUMERICS_INPUTS,
-        switch("inline-weights", "write weights into the text"),
+        switch(
+            "inline-weights",
+            "write weights into the text (default for other tools: generic, --quant-text)",
+        ),
         switch(
             "mlir-print-op-on-diagnostic",
             "show the op below an error about it (default: true)",

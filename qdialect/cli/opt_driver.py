@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qdialect.cli.flags import Arguments, bytecode_version, write, write_binary
+from qdialect.cli.flags import (
+    Arguments,
+    are_weights_inline,
+    bytecode_version,
+    is_bytecode_wanted,
+    write,
+    write_binary,
+)
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
 from qdialect.errors import InputError, PassFailure, QError, UsageError, Where
@@ -81,7 +88,7 @@ class OptDriver:
         self.spelling: dict[str, Any] = {
             "generic": args.switch("mlir-print-op-generic"),
             "debuginfo": args.switch("mlir-print-debuginfo"),
-            "inline_weights": args.switch("inline-weights"),
+            "inline_weights": are_weights_inline(args),
             "keep_names": args.switch("keep-value-names"),
             "text_version": args.text("quant-text"),
         }
@@ -89,8 +96,7 @@ class OptDriver:
             from qdialect.cli.printing import chosen_style
 
             self.spelling["style"] = chosen_style(args)
-        #: the version of bytecode to write; None for text
-        self.bytecode_version = bytecode_version(args)
+        self.writes_bytecode = is_bytecode_wanted(args)
         self.strict = args.switch("verify-quant-strict")
         self.sources = Sources()
         self.code = OK
@@ -290,13 +296,15 @@ class OptDriver:
 
     def _write(self) -> None:
         output = self.args.text("o")
-        if self.bytecode_version is not None and len(self.outputs) > 1:
+        if self.writes_bytecode and len(self.outputs) > 1:
             raise UsageError("a file of bytecode holds one module")
-        if output in (None, "-") and self.bytecode_version is not None:
+        if self.writes_bytecode:
+            self.spelling["inline_weights"] = self.args.switch("inline-weights")
+        if output in (None, "-") and self.writes_bytecode:
             with self._phase("Output"):
                 for module, ctx in filter(None, self.outputs):
                     options = {k: self.spelling[k] for k in ("inline_weights", "text_version")}
-                    version = self.bytecode_version
+                    version = bytecode_version(self.args)
                     write_binary(bytecode(module, ctx, version=version, **options))
         elif output in (None, "-"):
             with self._phase("Output"):
@@ -309,8 +317,14 @@ class OptDriver:
         only = self.outputs[0] if len(self.outputs) == 1 else None
         if only is not None and not self.args.switch("no-implicit-module"):
             module, ctx = only
-            version = self.bytecode_version
-            save_module(module, ctx, path, bytecode_version=version, **self.spelling)
+            save_module(
+                module,
+                ctx,
+                path,
+                as_bytecode=self.writes_bytecode,
+                bytecode_version=bytecode_version(self.args),
+                **self.spelling,
+            )
         else:
             save_text(path, self._joined(None))
 

@@ -82,7 +82,7 @@ _ENV = r"tosa\.target_env = #tosa\.target_env<[^<>]*>"
 _TARGET = re.compile(f", {_ENV}|{_ENV}(, )?")
 
 
-_PRINTED = {"i32": "printMemrefI32", "i64": "printMemrefI64", "f32": "printMemrefF32"}
+_PRINTED = {"i32": "printMemrefI32", "i64": "printMemrefI64"}
 
 
 def _with_main(program: Program, samples: Sequence[Sequence[Array]]) -> str:
@@ -119,10 +119,14 @@ def _with_main(program: Program, samples: Sequence[Sequence[Array]]) -> str:
 
 
 def _print(value: str, prefix: str, kind: Tensor) -> list[str]:
-    """Widen to at least 32 bits, forget the shape, print."""
-    element = "f32" if kind.dtype.kind == "f" else "i64" if kind.element == "i64" else "i32"
-    function = _PRINTED[element]
+    """Floats as their bits; widen to at least 32 bits, forget the shape, print."""
     lines: list[str] = []
+    if kind.dtype.kind == "f":
+        bits = Tensor(kind.shape, kind.dtype, f"i{kind.dtype.itemsize * 8}")
+        lines.append(f'    {prefix}b = "arith.bitcast"({value}) : ({kind.text}) -> {bits.text}')
+        value, kind = f"{prefix}b", bits
+    element = "i64" if kind.element == "i64" else "i32"
+    function = _PRINTED[element]
     wide = Tensor(kind.shape, kind.dtype, element).text
     if kind.element != element:
         lines.append(f'    {prefix}w = "arith.extsi"({value}) : ({kind.text}) -> {wide}')
@@ -146,7 +150,7 @@ def _hex(array: Array) -> str:
     return f'dense<"0x{array.tobytes().hex().upper()}">'
 
 
-_ITEM = re.compile(r"-?[\w.+-]+")
+_ITEM = re.compile(r"-?\d+")
 
 
 def _results(said: str, kinds: Sequence[Tensor], samples: int) -> list[list[Array]]:
@@ -162,7 +166,9 @@ def _results(said: str, kinds: Sequence[Tensor], samples: int) -> list[list[Arra
         outputs: list[Array] = []
         for kind, part in zip(kinds, parts[n * len(kinds) : (n + 1) * len(kinds)], strict=True):
             numbers = _ITEM.findall(part.partition("data =")[2])
-            array = np.array(numbers, np.float64).astype(kind.dtype)
-            outputs.append(array.reshape(kind.shape))
+            array = np.array(numbers, np.int64)
+            if kind.dtype.kind == "f":
+                array = array.astype(f"i{kind.dtype.itemsize}").view(kind.dtype)
+            outputs.append(array.astype(kind.dtype).reshape(kind.shape))
         found.append(outputs)
     return found

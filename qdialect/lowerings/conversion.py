@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NoReturn
+from typing import TYPE_CHECKING, Any, Generic
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    BFloat16Type,
     DictionaryAttr,
     FunctionType,
     IntegerType,
     ModuleOp,
+    UnrealizedConversionCastOp,
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -41,6 +43,9 @@ from qdialect.rewrite.replacements import Replacements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_SHOWN_PLACES = 3
 
 
 @dataclass(frozen=True)
@@ -70,16 +75,37 @@ class TargetDialect(Generic[E]):
     """Functions take and give quantized values, and not their codes."""
 
 
+@dataclass(frozen=True)
+class Refused:
+    """An op (or function) that cannot be lowered, and why."""
+
+    op: Operation
+    error: Unlowerable
+
+
 def convert_module(session: QContext, module: ModuleOp, to: TargetDialect[E]) -> None:
-    """All functions of `module` in another dialect; UnsupportedError, and nothing done, at
-    the first op it cannot express."""
+    """All functions of `module` in another dialect; UnsupportedError that lists every op it
+    cannot express, and nothing done."""
+    bodies = _converted(session, module, to)
+    refused = [one for body in bodies for one in body.refused]
+    if refused:
+        raise refusal_of(refused, to.name, to.code)
+    # All could be converted: only now is anything changed.
+    for body in bodies:
+        body.commit()
+
+
+def refusals(session: QContext, module: ModuleOp, to: TargetDialect[E]) -> list[Refused]:
+    """What `convert_module` would refuse; nothing is changed."""
+    return [one for body in _converted(session, module, to) for one in body.refused]
+
+
+def _converted(session: QContext, module: ModuleOp, to: TargetDialect[E]) -> list[_Function[E]]:
     functions = [f for f in module.ops if isinstance(f, FuncOp) and not f.is_declaration]
     bodies = [_Function(session, function, to) for function in functions]
     for body in bodies:
         body.convert()
-    # All could be converted: only now is anything changed.
-    for body in bodies:
-        body.commit()
+    return bodies
 
 
 class _Function(Generic[E]):
@@ -95,69 +121,72 @@ class _Function(Generic[E]):
             qparams_of(value) for block in function.body.blocks for value in block.args
         ]
         self.result_qparams: list[QParams | None] = []
+        self.last: list[SSAValue] = []
+        self.refused: list[Refused] = []
 
     def convert(self) -> None:
-        """Build the new block; UnsupportedError at the first op that cannot be expressed."""
+        """Build the new block; what cannot be expressed is in `refused`."""
         regions = self.function.body.blocks
         if len(regions) != 1:
             self._refuse(self.function, Unlowerable("control-flow", "it has branches"))
+            return
         old = regions[0]
-        kinds = [self._typed(self.function, a.type, f"argument {a.index}") for a in old.args]
         types = self.to.types
-        self.block = Block(arg_types=kinds if types is None else [a.type for a in old.args])
+        kinds = [self._typed(self.function, a.type, f"argument {a.index}") for a in old.args]
+        known_kinds = [kind or a.type for kind, a in zip(kinds, old.args, strict=True)]
+        self.block = Block(arg_types=known_kinds if types is None else [a.type for a in old.args])
         emitter, known = self.to.emitter(self.session), dict[SSAValue, LaidOut]()
-        for before, after in zip(old.args, self.block.args, strict=True):
-            shape, params = shape_of(before), qparams_of(before)
+        for before, after, kind in zip(old.args, self.block.args, kinds, strict=True):
             after.name_hint = before.name_hint
-            codes = after
-            if types is not None and params is not None:
-                codes = self._crossing(types.codes, emitter, after, params)
-            known[before] = LaidOut(shape, identity_order(len(shape)), params, codes)
-        last: list[SSAValue] = []
+            if kind is not None and (x := self._argument(emitter, before, after)) is not None:
+                known[before] = x
         for op in old.ops:
             emitter.source = op
             if isinstance(op, ReturnOp):
-                last = [self._returned(emitter, op, value, known[value]) for value in op.operands]
-                self.result_qparams = [qparams_of(value) for value in op.operands]
-                if types is not None:
-                    last = [
-                        codes
-                        if params is None
-                        else self._crossing(types.quantized, emitter, codes, params)
-                        for codes, params in zip(last, self.result_qparams, strict=True)
-                    ]
-                continue
-            results = self._lowered(emitter, op, [known[value] for value in op.operands])
-            known.update(zip(op.results, results, strict=True))
-        self.results = [value.type for value in last]
-        self.block.add_ops([*emitter.constants, *emitter.operations, ReturnOp(*last)])
+                self.last = self._returned(emitter, op, known)
+            elif all(value in known for value in op.operands):
+                results = self._lowered(emitter, op, [known[value] for value in op.operands])
+                known.update(zip(op.results, results, strict=False))
+        if not self.refused:
+            self.results = [value.type for value in self.last]
+            self.block.add_ops([*emitter.constants, *emitter.operations, ReturnOp(*self.last)])
 
-    def _crossing(
-        self, cross: Callable[[E, SSAValue, QParams], SSAValue], e: E, x: SSAValue, params: QParams
-    ) -> SSAValue:
-        """What is typed outside of the function, inside of it, or the other way."""
-        try:
-            return cross(e, x, params)
-        except Unlowerable as error:
-            self._refuse(self.function, error)
+    def _argument(self, e: E, before: SSAValue, after: SSAValue) -> LaidOut | None:
+        """An argument as ops take it: of a quantized type, the codes."""
+        shape, params, types = shape_of(before), qparams_of(before), self.to.types
+        if types is not None and params is not None:
+            try:
+                after = types.codes(e, after, params)
+            except Unlowerable as error:
+                self._refuse(self.function, error)
+                return None
+        return LaidOut(shape, identity_order(len(shape)), params, after)
 
-    def _returned(self, e: E, op: Operation, value: SSAValue, x: LaidOut) -> SSAValue:
+    def _returned(self, e: E, op: Operation, known: Mapping[SSAValue, LaidOut]) -> list[SSAValue]:
+        """What the function gives."""
+        self.result_qparams = [qparams_of(value) for value in op.operands]
+        found: list[SSAValue] = []
         try:
-            return e.typed_value(x, value.type)
+            for value, params in zip(op.operands, self.result_qparams, strict=True):
+                if value not in known:
+                    continue
+                result = e.typed_value(known[value], value.type)
+                if self.to.types is not None and params is not None:
+                    result = self.to.types.quantized(e, result, params)
+                found.append(result)
         except Unlowerable as error:
             self._refuse(op, error)
+        return found
 
     def _lowered(self, e: E, op: Operation, operands: Sequence[LaidOut]) -> Sequence[LaidOut]:
-        if isinstance(op, ConstantOp):
-            array = constant_array(op, self.session.blobs)
-            params = qparams_of(op.result)
-            if params is None:
-                array = self._short(op, array)
-            return [LaidOut(array.shape, identity_order(array.ndim), params, None, array)]
-        if op.name.startswith(tuple(self.to.unchanged)):
-            return self._unchanged(e, op, operands)
-        lowering = self._lowering(op)
+        """The results of `op`; of one that is refused, values of their types if these can be
+        said, so that what uses them is looked at too."""
         try:
+            if isinstance(op, ConstantOp):
+                return [self._constant(op)]
+            if op.name.startswith(tuple(self.to.unchanged)):
+                return self._unchanged(e, op, operands)
+            lowering = self._lowering(op)
             if lowering is None:
                 raise Unlowerable(
                     "unknown-op", f"{self.to.name} has nothing for '{op.name}'", self._hint(op)
@@ -167,7 +196,30 @@ class _Function(Generic[E]):
             results = lowering(e, op, operands)
         except Unlowerable as error:
             self._refuse(op, error)
+            return self._stand_ins(op)
         return [results] if isinstance(results, LaidOut) else list(results)
+
+    def _constant(self, op: ConstantOp) -> LaidOut:
+        array, params = constant_array(op, self.session.blobs), qparams_of(op.result)
+        if params is None:
+            if type_of(op.result.type, "it", self.to.index).element_type == BFloat16Type():
+                raise Unlowerable("type", "it is of bf16", "f32 or f16")
+            array = self._short(op, array)
+        return LaidOut(array.shape, identity_order(array.ndim), params, None, array)
+
+    def _stand_ins(self, op: Operation) -> list[LaidOut]:
+        """Values that nothing computes, of the types of the results."""
+        found: list[LaidOut] = []
+        for result in op.results:
+            try:
+                kind = type_of(result.type, "its result", self.to.index)
+            except Unlowerable:
+                break
+            cast = UnrealizedConversionCastOp.create(result_types=[kind])
+            shape = shape_of(result)
+            order = identity_order(len(shape))
+            found.append(LaidOut(shape, order, qparams_of(result), cast.results[0]))
+        return found
 
     def _hint(self, op: Operation) -> str:
         if op.name in ("quant.qcast", "quant.dcast"):
@@ -196,7 +248,7 @@ class _Function(Generic[E]):
         reach = 1 << (width - 1)
         if array.size and not -reach <= array.min() <= array.max() < reach:
             reason = f"{self.to.name} has integers of {width} bits, and they do not fit"
-            self._refuse(op, Unlowerable("storage", reason))
+            raise Unlowerable("storage", reason)
         return array.astype(f"i{width // 8}")
 
     def _unchanged(self, e: E, op: Operation, operands: Sequence[LaidOut]) -> Sequence[LaidOut]:
@@ -209,14 +261,15 @@ class _Function(Generic[E]):
             for new in copy.results
         ]
 
-    def _typed(self, op: Operation, kind: Attribute, what: str) -> Attribute:
+    def _typed(self, op: Operation, kind: Attribute, what: str) -> Attribute | None:
         try:
             return type_of(kind, what, self.to.index)
         except Unlowerable as error:
             self._refuse(op, error)
+            return None
 
-    def _refuse(self, op: Operation, error: Unlowerable) -> NoReturn:
-        raise refusal(op, error, self.to.name, self.to.code)
+    def _refuse(self, op: Operation, error: Unlowerable) -> None:
+        self.refused.append(Refused(op, error))
 
     def commit(self) -> None:
         """Put the new block in place of the old one."""
@@ -272,4 +325,30 @@ def refusal(op: Operation, error: Unlowerable, name: str, code: str) -> Unsuppor
         where=op_where(op),
         code=f"{code}-{error.code}",
         notes=notes,
+    )
+
+
+def refusal_of(refused: Sequence[Refused], name: str, code: str) -> UnsupportedError:
+    """One error for all ops that are refused: each kind of op and reason once, with places."""
+    first = refused[0]
+    if len(refused) == 1:
+        return refusal(first.op, first.error, name, code)
+    groups: dict[tuple[str, str, str], list[Operation]] = {}
+    for one in refused:
+        kind = (one.op.name, one.error.reason, one.error.instead)
+        groups.setdefault(kind, []).append(one.op)
+    notes: list[str] = []
+    for (op_name, reason, instead), ops in groups.items():
+        places = [str(where) for op in ops[:_SHOWN_PLACES] if (where := op_where(op)) is not None]
+        more = f" and {len(ops) - _SHOWN_PLACES} more" if len(ops) > _SHOWN_PLACES else ""
+        at = f" ({', '.join(places)}{more})" if places else ""
+        count = f"{len(ops)} of " if len(ops) > 1 else ""
+        nearest = f"; nearest form: {instead}" if instead else ""
+        notes.append(f"{count}'{op_name}': {reason}{at}{nearest}")
+    codes = {one.error.code for one in refused}
+    return UnsupportedError(
+        f"{len(refused)} ops cannot become {name}",
+        where=op_where(first.op),
+        code=f"{code}-{codes.pop() if len(codes) == 1 else 'unsupported'}",
+        notes=tuple(notes),
     )

@@ -161,20 +161,24 @@ def element_of(value: SSAValue) -> Attribute:
 
 
 def storage_of(x: LaidOut) -> Attribute:
-    """The element type that holds the codes of `x` in a lowering: signless integers, of at
-    least 8 bits."""
+    """The element type that holds the elements of `x` in a lowering: of codes signless integers
+    of at least 8 bits, of others their own type."""
     if x.params is not None:
         return integers(max(x.params.storage.width, 8))
-    assert x.array is not None
-    return element_named(x.array.dtype)
+    if x.array is not None:
+        return element_named(x.array.dtype)
+    assert x.value is not None
+    return element_of(x.value)
 
 
 def element_named(dtype: np.dtype[Any]) -> Attribute:
     """The element type of an array that is not quantized."""
-    from xdsl.dialects.builtin import Float16Type, Float32Type
+    from xdsl.dialects.builtin import Float16Type, Float32Type, Float64Type
 
     if dtype == np.float32:
         return Float32Type()
+    if dtype == np.float64:
+        return Float64Type()
     if dtype == np.float16:
         return Float16Type()
     if dtype.kind in "iu" and dtype.itemsize * 8 in INTEGERS:

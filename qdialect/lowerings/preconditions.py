@@ -19,11 +19,20 @@ from qdialect.numerics.requantize import quant_grids, represents
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.base import NNOp
 from qdialect.ops.shapes import normalize_axes
-from qdialect.passes.rescale.split_rescale import accumulator_qparams, operand_qparams
+from qdialect.passes.rescale.split_rescale import (
+    accumulator_qparams,
+    operand_qparams,
+    split_refusal,
+)
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
 
 _MAX = 2**31 - 1
+
+
+def is_on_codes(op: Operation) -> bool:
+    """Whether an operand or a result is quantized."""
+    return any(qparams_of(value) is not None for value in (*op.operands, *op.results))
 
 
 def quantized(x: LaidOut, role: str = "operand") -> QParams:
@@ -47,13 +56,18 @@ def exact_result(e: BaseEmitter, op: Operation) -> None:
     if result is None:
         raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
     if result.storage.spelling != "i32" or any(result.zero_point_list()):
-        raise Unlowerable(
-            "requantizes", "it rounds its result to other integers", "run split-rescale"
-        )
+        raise _not_split(e, op, "requantizes", "it rounds its result to other integers")
     if not _is_on_its_sums(e, op, result):
-        raise Unlowerable(
-            "scale", "its sums are on another scale than its result", "run split-rescale"
-        )
+        raise _not_split(e, op, "scale", "its sums are on another scale than its result")
+
+
+def _not_split(e: BaseEmitter, op: Operation, code: str, reason: str) -> Unlowerable:
+    """Why the sums of `op` are not rounded behind it: what `split-rescale` finds in the way (an
+    overflow, as the ranges of its operands are), if anything."""
+    found = split_refusal(e.session, op)
+    if found is None:
+        return Unlowerable(code, reason, "split-rescale")
+    return Unlowerable(found.code, f"{found.code}: {found.reason}")
 
 
 def _is_on_its_sums(e: BaseEmitter, op: Operation, result: QParams) -> bool:
@@ -121,10 +135,10 @@ def clamp_bounds(e: BaseEmitter, op: Operation, x: LaidOut) -> tuple[QParams, tu
     return params, (low, high)
 
 
-def fill_code(x: LaidOut, value: float) -> int:
-    """The bits of the code of `value`."""
+def fill_code(x: LaidOut, value: float) -> float:
+    """The bits of the code of `value`; of floats, and of plain integers, the number."""
     if x.params is None:
-        raise Unlowerable("float", "it pads floats", "quantize it (qopt quantize)")
+        return value
     pairs = quant_grids(x.params)
     if len(pairs) > 1 or not represents(pairs[0], value):
         raise Unlowerable("value", f"no code stands for the padding {value:g}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import lcm
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -78,3 +78,12 @@ def mean_factors(op: NNOp) -> NDArray[np.int32] | None:
     if (counts == common).all():
         return None
     return (common // counts).reshape(shape_of(op.results[0])[2:]).astype(np.int32)
+
+
+def turned(weight: NDArray[Any], groups: int) -> NDArray[Any]:
+    """The weight of a transposed convolution [in, out / groups, kernel...] as that of the
+    convolution which gives the same, [out, in / groups, kernel backwards...]."""
+    takes, gives, *kernel = weight.shape
+    array = weight.reshape(groups, takes // groups, gives, *kernel).swapaxes(1, 2)
+    array = np.flip(array, tuple(range(3, array.ndim)))
+    return np.ascontiguousarray(array.reshape(groups * gives, takes // groups, *kernel))

@@ -265,19 +265,37 @@ def _entries() -> tuple[PassEntry, ...]:
             "qdialect.raising.tosa.convert:RaiseTosa",
         ),
         PassEntry(
+            "raise-stablehlo",
+            "turn StableHLO into nn and quant; what has no counterpart stays",
+            "qdialect.raising.stablehlo.convert:RaiseStablehlo",
+            (_NUMERICS,),
+        ),
+        PassEntry(
+            "compute-in-floats",
+            "compute in floats, between casts, what a dialect has no exact integers for",
+            "qdialect.lowerings.compute_in_floats:ComputeInFloats",
+            (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"), *_RULES),
+        ),
+        PassEntry(
+            "require-integers",
+            "refuse floats and what has no exact integers in a dialect, with all reasons",
+            "qdialect.lowerings.require_integers:RequireIntegers",
+            (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"),),
+        ),
+        PassEntry(
             "convert-nn-to-tosa",
-            "write integer networks in TOSA, bit for bit",
+            "write networks in TOSA: integers bit for bit, floats in the profile of floats",
             "qdialect.lowerings.tosa.convert:ConvertNnToTosa",
         ),
         PassEntry(
             "convert-nn-to-linalg",
-            "write integer networks in linalg, arith and tensor, bit for bit",
+            "write networks in linalg, arith, math and tensor: integers bit for bit, and floats",
             "qdialect.lowerings.linalg.convert:ConvertNnToLinalg",
             (("casts", "arith|quant|iree", "arith", "how casts of floats are written"),),
         ),
         PassEntry(
             "convert-nn-to-stablehlo",
-            "write quantized networks in StableHLO with quantized types",
+            "write networks in StableHLO, with quantized types and floats",
             "qdialect.lowerings.stablehlo.convert:ConvertNnToStablehlo",
         ),
         PassEntry(

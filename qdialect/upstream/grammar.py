@@ -217,9 +217,7 @@ class _Spaces:
                 self.emit = False
             elif isinstance(element, Literal):
                 self._literal(element)
-            elif isinstance(element, AttributeDictionary):
-                self.punctuation = False
-            elif isinstance(element, Custom) and not element.syntax.spaced:
+            elif isinstance(element, AttributeDictionary) or (isinstance(element, Custom) and not element.syntax.spaced):
                 self.punctuation = False
             elif isinstance(element, Group):
                 self.visit(element.first)

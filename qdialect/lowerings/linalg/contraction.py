@@ -10,26 +10,27 @@ is exact as the result is known to fit (`split-rescale`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, i32, i64
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, TensorType, i32, i64
 from xdsl.dialects.linalg.ops import Conv2DNchwFchwOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import integers
+from qdialect.lowerings.emitter import element_of, integers
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, identity_order, matrix_shapes
 from qdialect.lowerings.linalg.elementwise import laid_out_type, stepped, zero_of
-from qdialect.lowerings.linalg.emitter import Emitter, Read
-from qdialect.lowerings.preconditions import exact_result, quantized
-from qdialect.lowerings.windows import Geometry, fitted
+from qdialect.lowerings.linalg.emitter import Compute, Emitter, Read
+from qdialect.lowerings.preconditions import exact_result, is_on_codes, quantized
+from qdialect.lowerings.windows import Geometry, fitted, turned
 from qdialect.ops.base import NNOp
 from qdialect.passes.lowering.pointwise import Body
 from qdialect.qparams import QParams
@@ -40,8 +41,59 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-class Sides:
-    """Both factors of the products: values, and what is still to subtract in the loop."""
+class Sides(ABC):
+    """Both factors of products that are summed, as values."""
+
+    x: SSAValue
+    w: SSAValue
+    #: what pads of `x` hold
+    pad: float
+    #: whether their product is one of their own types, which named ops compute
+    is_signed: bool
+
+    @abstractmethod
+    def sum(self, body: Body, values: Sequence[SSAValue]) -> SSAValue:
+        """The sum so far, plus one product."""
+
+    @abstractmethod
+    def begun(self, e: Emitter, shape: Sequence[int], dimension: int) -> SSAValue:
+        """What the sums start with: the bias along a dimension of the result, or 0."""
+
+
+class FloatSides(Sides):
+    """Both factors of float products."""
+
+    is_signed = True
+
+    def __init__(self, e: Emitter, x: LaidOut, w: LaidOut, bias: LaidOut | None = None) -> None:
+        self.x, self.w, self.pad = e.value_of(x), e.value_of(w), 0.0
+        self._bias = None if bias is None else e.value_of(bias)
+        self._element = element_of(self.x)
+        if element_of(self.w) != self._element or not isinstance(self._element, AnyFloat):
+            raise Unlowerable("type", f"it multiplies {self._element} and {element_of(self.w)}")
+
+    def sum(self, body: Body, values: Sequence[SSAValue]) -> SSAValue:
+        """See the base class."""
+        x, w, total = values
+        return body.add(arith.AddfOp(total, body.add(arith.MulfOp(x, w))))
+
+    def begun(self, e: Emitter, shape: Sequence[int], dimension: int) -> SSAValue:
+        """See the base class."""
+        if self._bias is None:
+            return e.filled_with(shape, 0.0, self._element)
+        return _along(e, self._bias, shape, dimension)
+
+
+def _along(e: Emitter, vector: SSAValue, shape: Sequence[int], dimension: int) -> SSAValue:
+    """A vector along a dimension of `shape`, repeated along the others."""
+    rank = len(shape)
+    source = vector, AffineMap(rank, 0, (AffineExpr.dimension(dimension),))
+    result = e.empty(shape, element_of(vector)), AffineMap.identity(rank)
+    return e.loops([source], result, "p" * rank, lambda _, v: v[0])
+
+
+class CodeSides(Sides):
+    """Both factors of products of codes, and what is still to subtract in the loop."""
 
     def __init__(
         self, e: Emitter, x: LaidOut, w: LaidOut, bias: LaidOut | None = None, along: int = 0
@@ -61,12 +113,8 @@ class Sides:
             summed = tuple(d for d in range(weights.ndim) if d != along)
             sums = weights.astype(np.int64).sum(summed) * -self.x_zero
         self.start = _started(e, bias, sums)
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether both are multiplied as the signed integers of their storage."""
-        signed = self.params[0].storage.signed
-        return signed and self.folded
+        self.pad = bits_of(self.x_zero, self.params[0])
+        self.is_signed = self.params[0].storage.signed and self.folded
 
     def product(self, body: Body, x: SSAValue, w: SSAValue) -> SSAValue:
         """One product, in 32 bits."""
@@ -87,10 +135,7 @@ class Sides:
         zero point of the input adds."""
         if self.start is None:
             return e.filled(shape, 32, 0)
-        rank = len(shape)
-        source = self.start, AffineMap(rank, 0, (AffineExpr.dimension(dimension),))
-        result = e.empty(shape, i32), AffineMap.identity(rank)
-        return e.loops([source], result, "p" * rank, lambda _, v: v[0])
+        return _along(e, self.start, shape, dimension)
 
 
 def _started(e: Emitter, bias: LaidOut | None, sums: Array | None) -> SSAValue | None:
@@ -138,15 +183,22 @@ def _wrapped(numbers: Array) -> Array:
     return (numbers & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
 
 
+def _sides(e: Emitter, op: Operation, factors: Sequence[LaidOut]) -> Sides:
+    """Input, weight and perhaps bias of an op on floats, or on codes that it sums exactly."""
+    if not is_on_codes(op):
+        return FloatSides(e, *factors)
+    exact_result(e, op)
+    return CodeSides(e, *factors)
+
+
 def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.conv1d`, `nn.conv2d`, `nn.conv3d`, in groups or not."""
-    exact_result(e, op)
     assert isinstance(op, NNOp)
     v, result = op.values, shape_of(op.results[0])
     x, w = operands[:2]
-    sides = Sides(e, x, w, operands[2] if len(operands) > 2 else None)
+    sides = _sides(e, op, operands)
     geometry = fitted(x.shape[2:], w.shape[2:], v["strides"], v["pads"], v["dilations"])
-    value = padded(e, sides.x, geometry, bits_of(sides.x_zero, sides.params[0]))
+    value = padded(e, sides.x, geometry, sides.pad)
     out = convolved(e, sides, value, (geometry, v["groups"]), result)
     return e.result(out, identity_order(x.rank), qparams_of(op.results[0]), result)
 
@@ -176,7 +228,7 @@ def convolved(
     return e.reshaped(_summed(e, sides, (value, weight, init), geometry, names), result)
 
 
-def padded(e: Emitter, value: SSAValue, geometry: Geometry, number: int) -> SSAValue:
+def padded(e: Emitter, value: SSAValue, geometry: Geometry, number: float) -> SSAValue:
     """`value` with as much around its spatial dimensions as windows read."""
     return e.padded(value, [(0, 0), (0, 0), *geometry.pads], number)
 
@@ -244,12 +296,11 @@ def _pair(values: Sequence[int]) -> Any:
 
 def fully_connected(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.fully_connected`: the weight has a row for each result."""
-    exact_result(e, op)
     x, w = operands[:2]
     (rows, _), channels = x.shape, w.shape[0]
-    sides = Sides(e, x, w, operands[2] if len(operands) > 2 else None)
+    sides = _sides(e, op, operands)
     init = sides.begun(e, (rows, channels), 1)
-    out = _product(e, sides, (sides.x, sides.w, init), ("mk", "nk", "mn"))
+    out = _product(e, sides.sum, (sides.x, sides.w, init), ("mk", "nk", "mn"))
     return e.result(out, identity_order(2), qparams_of(op.results[0]), (rows, channels))
 
 
@@ -264,21 +315,30 @@ def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     if b.array is not None and (prod(right[:-2]) > 1 or b.rank < 2):
         # Its sums are not one for each column of the result.
         b = LaidOut(b.shape, identity_order(b.rank), b.params, e.value_of(b))
-    sides = Sides(e, a, b, along=b.rank - 1)
-    names = "abcdefgh"[: len(batches)]
-    lhs, at = _repeated(e, sides.x, left, names, "mk")
-    rhs, of = _repeated(e, sides.w, right, names, "kn")
+    sides = CodeSides(e, a, b, along=b.rank - 1)
     init = sides.begun(e, shape, len(shape) - 1)
-    out = _product(e, sides, (lhs, rhs, init), (at, of, f"{names}mn"))
+    x, w = e.reshaped(sides.x, left), e.reshaped(sides.w, right)
+    out = stacked_product(e, (x, w, init), sides.sum)
     return e.result(
         e.reshaped(out, result), identity_order(len(result)), qparams_of(op.results[0]), result
     )
 
 
-def _repeated(
-    e: Emitter, value: SSAValue, shape: Sequence[int], names: str, last: str
-) -> tuple[SSAValue, str]:
+def stacked_product(
+    e: Emitter, values: tuple[SSAValue, SSAValue, SSAValue], compute: Compute
+) -> SSAValue:
+    """Products of stacks of matrices, of which the batches broadcast; the third value is what
+    the sums start with."""
+    x, w, init = values
+    names = "abcdefgh"[: len(shape_of(init)) - 2]
+    lhs, at = _repeated(e, x, names, "mk")
+    rhs, of = _repeated(e, w, names, "kn")
+    return _product(e, compute, (lhs, rhs, init), (at, of, f"{names}mn"))
+
+
+def _repeated(e: Emitter, value: SSAValue, names: str, last: str) -> tuple[SSAValue, str]:
     """A stack of matrices without the dimensions along which it repeats."""
+    shape = shape_of(value)
     batches = shape[:-2]
     last_names = names[len(names) - len(batches) :]
     repeated = [(n, name) for n, name in zip(batches, last_names, strict=True) if n > 1]
@@ -287,7 +347,7 @@ def _repeated(
 
 
 def _product(
-    e: Emitter, sides: Sides, values: tuple[SSAValue, SSAValue, SSAValue], names: Sequence[str]
+    e: Emitter, compute: Compute, values: tuple[SSAValue, SSAValue, SSAValue], names: Sequence[str]
 ) -> SSAValue:
     """The loop nest of a matrix product; `names` are the dimensions of each value."""
     order = f"{names[2]}k"
@@ -298,7 +358,7 @@ def _product(
 
     reads = [(v, read(letters)) for v, letters in zip(values, names, strict=True)]
     kinds = "p" * (len(order) - 1) + "r"
-    return e.loops(reads[:2], reads[2], kinds, sides.sum)
+    return e.loops(reads[:2], reads[2], kinds, compute)
 
 
 def lower_transposed(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
@@ -309,15 +369,13 @@ def lower_transposed(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> 
     x' has s - 1 zeros behind each element of x. So this is a convolution with stride 1 and the
     reversed kernel, over x' with (K - 1) d - p zeros around it. A zero is the zero point.
     """
-    exact_result(e, op)
     assert isinstance(op, NNOp)
     v, result = op.values, shape_of(op.results[0])
     x, w = operands[:2]
     spatial, groups = x.rank - 2, v["groups"]
-    weight = _backwards(w, groups)
-    sides = Sides(e, x, weight, operands[2] if len(operands) > 2 else None)
-    params = sides.params[0]
-    zero = bits_of(sides.x_zero, params)
+    backwards = _backwards if is_on_codes(op) else _float_backwards
+    sides = _sides(e, op, [x, backwards(e, w, groups), *operands[2:]])
+    zero = sides.pad
     value, spread = _spread(e, sides.x, v["strides"], zero)
     reach = [(k - 1) * d for k, d in zip(w.shape[2:], v["dilations"], strict=True)]
     pads, cut, left = [(0, 0), (0, 0)], [0, 0], list(spread)
@@ -338,7 +396,7 @@ def lower_transposed(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> 
 
 
 def _spread(
-    e: Emitter, value: SSAValue, strides: Sequence[int], zero: int
+    e: Emitter, value: SSAValue, strides: Sequence[int], zero: float
 ) -> tuple[SSAValue, list[int]]:
     """`value` with s - 1 zeros between elements, and its extents: each element is padded to a
     row of s."""
@@ -353,16 +411,31 @@ def _spread(
     return e.box(e.reshaped(rows, whole), [0] * len(shape), spread), spread
 
 
-def _backwards(w: LaidOut, groups: int) -> LaidOut:
+def _backwards(e: Emitter, w: LaidOut, groups: int) -> LaidOut:
     """[in, out / groups, kernel...] as [out, in / groups, kernel backwards...], less its zero
     points."""
     params = quantized(w, "weight")
     if w.array is None:
         raise Unlowerable("weight", "its weight is no constant", "constant weights")
     steps = differences(w.array, params).astype(np.int16)
-    kernel = w.shape[2:]
-    steps = steps.reshape(groups, w.shape[0] // groups, w.shape[1], *kernel).swapaxes(1, 2)
-    steps = np.flip(steps, tuple(range(3, steps.ndim)))
-    steps = steps.reshape(groups * w.shape[1], w.shape[0] // groups, *kernel)
     unit = QParams.per_tensor("i16", 1.0)
-    return LaidOut(steps.shape, identity_order(w.rank), unit, None, np.ascontiguousarray(steps))
+    return _turned(LaidOut(w.shape, w.order, unit, None, steps), groups)
+
+
+def _turned(w: LaidOut, groups: int) -> LaidOut:
+    """See `_backwards`, of a constant."""
+    assert w.array is not None
+    array = turned(w.array, groups)
+    return LaidOut(array.shape, identity_order(w.rank), w.params, None, array)
+
+
+def _float_backwards(e: Emitter, w: LaidOut, groups: int) -> LaidOut:
+    """The same of floats, which need not be constant."""
+    if w.array is not None:
+        return _turned(w, groups)
+    kernel, (takes, gives) = w.shape[2:], w.shape[:2]
+    value = e.reshaped(e.value_of(w), (groups, takes // groups, gives, *kernel))
+    swapped = e.permuted(value, (0, 2, 1, *range(3, 3 + len(kernel))))
+    shape = (groups * gives, takes // groups, *kernel)
+    value = e.reshaped(swapped, shape)
+    return LaidOut(shape, identity_order(w.rank), None, e.reversed_along(value, range(2, w.rank)))

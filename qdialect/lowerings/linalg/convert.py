@@ -33,6 +33,8 @@ from qdialect.context import session
 from qdialect.dialects.iree_linalg_ext import IREE_LINALG_EXT
 from qdialect.lowerings.conversion import QuantizedInterface, TargetDialect, convert_module
 from qdialect.lowerings.emitter import Lowering
+from qdialect.lowerings.floats.kept import kept_node
+from qdialect.lowerings.floats.rows import float_rows, joined_rows
 from qdialect.lowerings.linalg import (
     contraction,
     elementwise,
@@ -43,6 +45,7 @@ from qdialect.lowerings.linalg import (
 )
 from qdialect.lowerings.linalg.casts import CASTS, codes_of, quantized_value
 from qdialect.lowerings.linalg.emitter import Emitter
+from qdialect.lowerings.linalg.floats import LinalgWriter
 from qdialect.lowerings.linalg.movement import move
 from qdialect.lowerings.preconditions import reduced_dimensions, spatial_dimensions
 
@@ -53,7 +56,7 @@ _UNCHANGED = ("arith.", "linalg.", "math.", "tensor.")
 def lowerings() -> Mapping[str, Lowering[Emitter]]:
     """The lowering of every op that has one, by name; for casts see `casts.CASTS`, for
     what only moves elements `movement.move`."""
-    return {
+    codes: Mapping[str, Lowering[Emitter]] = {
         "quant.rescale": elementwise.rescale,
         **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), contraction.convolution),
         "nn.fully_connected": contraction.fully_connected,
@@ -85,6 +88,26 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
         "nn.arg_max": ordering.extreme_place(smallest=False),
         "nn.arg_min": ordering.extreme_place(smallest=True),
     }
+    floats = {**float_rows(LinalgWriter), "onnx.node": kept_node(LinalgWriter)}
+    return joined_rows(codes, floats)
+
+
+Casts = Literal["arith", "quant", "iree"]
+CASTS_OF: Mapping[str, Casts] = {"linalg": "arith", "quant": "quant", "iree": "iree"}
+"""How casts are written in each export."""
+
+
+def dialect(casts: Casts) -> TargetDialect[Emitter]:
+    """linalg, arith and tensor, as a module is lowered to them."""
+    return TargetDialect(
+        "linalg",
+        "linalg",
+        Emitter,
+        {**lowerings(), **CASTS[casts]},
+        _UNCHANGED,
+        movement=move,
+        types=QuantizedInterface(codes_of, quantized_value) if casts == "quant" else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -93,20 +116,11 @@ class ConvertNnToLinalg(ModulePass):
 
     name = "convert-nn-to-linalg"
 
-    casts: Literal["arith", "quant", "iree"] = "arith"
+    casts: Casts = "arith"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Lower all functions; UnsupportedError (`linalg-...`)."""
         qctx = session(ctx)
-        to = TargetDialect(
-            "linalg",
-            "linalg",
-            Emitter,
-            {**lowerings(), **CASTS[self.casts]},
-            _UNCHANGED,
-            movement=move,
-            types=QuantizedInterface(codes_of, quantized_value) if self.casts == "quant" else None,
-        )
-        convert_module(qctx, op, to)
+        convert_module(qctx, op, dialect(self.casts))
         if self.casts == "iree" and IREE_LINALG_EXT.name not in qctx.registered_dialect_names:
             qctx.load_dialect(IREE_LINALG_EXT)

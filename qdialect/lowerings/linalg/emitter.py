@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    AnyFloat,
     ArrayAttr,
     BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    FloatAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -22,7 +24,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import FillOp, GenericOp, YieldOp
+from xdsl.dialects.linalg.ops import FillOp, GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -46,7 +48,7 @@ class Emitter(BaseEmitter):
 
     def __init__(self, session: QContext) -> None:
         super().__init__(session)
-        self._scalars: dict[tuple[int, int], SSAValue] = {}
+        self._scalars: dict[tuple[float, Attribute], SSAValue] = {}
 
     def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
         # arith.constant takes no reference into the weight store.
@@ -61,9 +63,18 @@ class Emitter(BaseEmitter):
 
     def scalar(self, number: int, width: int) -> SSAValue:
         """One integer."""
-        key = number, width
+        return self.number(number, IntegerType(width))
+
+    def number(self, number: float, element: Attribute) -> SSAValue:
+        """One integer or float."""
+        key = number, element
         if key not in self._scalars:
-            constant = arith.ConstantOp(IntegerAttr(number, IntegerType(width)))
+            attribute = (
+                IntegerAttr(int(number), element)
+                if isinstance(element, IntegerType)
+                else FloatAttr(number, cast("AnyFloat", element))
+            )
+            constant = arith.ConstantOp(attribute)
             self.constants.append(constant)
             self._scalars[key] = constant.result
         return self._scalars[key]
@@ -87,8 +98,12 @@ class Emitter(BaseEmitter):
 
     def filled(self, shape: Sequence[int], width: int, number: int) -> SSAValue:
         """A tensor of one integer everywhere."""
-        scalar = self.scalar(number, width)
-        return self.add(FillOp([scalar], [self.empty(shape, scalar.type)]))
+        return self.filled_with(shape, number, IntegerType(width))
+
+    def filled_with(self, shape: Sequence[int], number: float, element: Attribute) -> SSAValue:
+        """A tensor of one number everywhere."""
+        scalar = self.number(number, element)
+        return self.add(FillOp([scalar], [self.empty(shape, element)]))
 
     def loops(
         self,
@@ -158,6 +173,20 @@ class Emitter(BaseEmitter):
             [source], (empty, AffineMap.identity(rank)), "p" * rank, lambda _, x: x[0]
         )
 
+    def reversed_along(self, value: SSAValue, dimensions: Sequence[int]) -> SSAValue:
+        """`value` read from the end along some dimensions."""
+        shape, element = shape_of(value), element_of(value)
+
+        def read(body: Body, _: Sequence[SSAValue]) -> SSAValue:
+            places = [body.add(IndexOp(d)) for d in range(len(shape))]
+            for d in dimensions:
+                last = body.constant(shape[d] - 1, IndexType())
+                places[d] = body.add(arith.SubiOp(last, places[d]))
+            return body.add(tensor.ExtractOp(value, places, element))
+
+        result = self.empty(shape, element), AffineMap.identity(len(shape))
+        return self.loops([], result, "p" * len(shape), read)
+
     def reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         """`tensor.collapse_shape` and `tensor.expand_shape`."""
         old, new, element = shape_of(value), tuple(shape), element_of(value)
@@ -190,14 +219,13 @@ class Emitter(BaseEmitter):
             )
         return value
 
-    def padded(self, value: SSAValue, pads: Sequence[tuple[int, int]], number: int) -> SSAValue:
+    def padded(self, value: SSAValue, pads: Sequence[tuple[int, int]], number: float) -> SSAValue:
         """`value` with so many of `number` before and after along each dimension."""
         if not any(any(pair) for pair in pads):
             return value
         extents, element = shape_of(value), element_of(value)
-        width = cast("IntegerType", element).width.data
         block = Block(arg_types=[IndexType()] * len(extents))
-        block.add_op(tensor.YieldOp(self.scalar(number, width)))
+        block.add_op(tensor.YieldOp(self.number(number, element)))
         shape = [n + a + b for n, (a, b) in zip(extents, pads, strict=True)]
         low, high = ([pair[end] for pair in pads] for end in (0, 1))
         return self.add(
@@ -243,6 +271,29 @@ class Emitter(BaseEmitter):
             )
             start += extents[dimension]
         return whole
+
+
+def over_windows(
+    e: Emitter,
+    value: SSAValue,
+    init: SSAValue,
+    kernel: Sequence[int],
+    loops: tuple[dict[str, list[AffineExpr]], int],
+    compute: Compute,
+) -> SSAValue:
+    """`compute` over the elements of each window of `value`, `init` first; `loops` are the
+    dimensions by letter and how many there are (`contraction.window_maps`)."""
+    dims, count = loops
+    outer = (*dims["n"], *dims["c"])
+    # Of this tensor only the extents are used: those of the window.
+    window = e.empty(kernel, element_of(value))
+    reads = [
+        (value, AffineMap(count, 0, (*outer, *dims["i"]))),
+        (window, AffineMap(count, 0, tuple(dims["k"]))),
+    ]
+    result = init, AffineMap(count, 0, (*outer, *dims["o"]))
+    spatial = len(kernel)
+    return e.loops(reads, result, "p" * (2 + spatial) + "r" * spatial, compute)
 
 
 def _window(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import IndexType, i1, i8, i32, i64
+from xdsl.dialects.builtin import IndexType, IntegerType, f32, i8, i32, i64
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -20,31 +20,34 @@ from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.lowerings.linalg.elementwise import widened
 from qdialect.lowerings.linalg.emitter import Emitter
+from qdialect.lowerings.linalg.floats import BodyAlgebra, truth
 from qdialect.lowerings.linalg.movement import move
-from qdialect.lowerings.preconditions import common_qparams, quantized
+from qdialect.lowerings.preconditions import common_qparams, is_on_codes, quantized
 from qdialect.ops.base import NNOp
 from qdialect.passes.lowering.pointwise import Body
-from qdialect.quant import element_type
 
 _LOWEST = -(1 << 63)
 _WORD = 32
 
 
 def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-    """`nn.compare` of codes with one meaning, or of plain i32 (lengths)."""
+    """`nn.compare` of codes with one meaning, or of floats or plain integers."""
     assert isinstance(op, NNOp)
-    shape = shape_of(op.results[0])
-    signed = True
-    if any(element_type(value.type) != i32 for value in op.operands):
+    shape, mode = shape_of(op.results[0]), op.values["mode"]
+    values = [e.value_of(x) for x in operands]
+    if is_on_codes(op):
         signed = common_qparams(operands, quantized(operands[0])).storage.signed
-    mode = op.values["mode"]
-    if mode not in ("eq", "ne"):
-        mode = ("s" if signed else "u") + mode
+        if mode not in ("eq", "ne") and not signed:
+            mode = f"u{mode}"
 
-    def comparison(body: Body, codes: Sequence[SSAValue]) -> SSAValue:
-        return body.add(arith.ExtUIOp(body.add(arith.CmpiOp(codes[0], codes[1], mode)), i8))
+    def comparison(body: Body, v: Sequence[SSAValue]) -> SSAValue:
+        if mode.startswith("u"):
+            bit = body.add(arith.CmpiOp(v[0], v[1], mode))
+        else:
+            bit = BodyAlgebra(body, v[0].type).compare(mode, v[0], v[1])
+        return body.add(arith.ExtUIOp(bit, i8))
 
-    out = e.elementwise([e.value_of(x) for x in operands], shape, i8, comparison)
+    out = e.elementwise(values, shape, i8, comparison)
     return LaidOut(shape, identity_order(len(shape)), None, out)
 
 
@@ -55,11 +58,11 @@ def extreme_place(smallest: bool) -> Lowering[Emitter]:
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         assert isinstance(op, NNOp)
         (x,), v, shape = operands, op.values, shape_of(op.results[0])
-        params, axis = quantized(x), int(v["axis"]) % x.rank
+        axis = int(v["axis"]) % x.rank
         end, last = int(x.shape[axis]) - 1, bool(v["last"])
 
         def largest(body: Body, values: Sequence[SSAValue]) -> SSAValue:
-            code = widened(body, values[0], params, i64)
+            code = _ranked(body, values[0], x)
             if smallest:
                 code = body.add(arith.SubiOp(body.constant(0, i64), code))
             place = body.add(arith.IndexCastOp(body.add(IndexOp(axis)), i64))
@@ -85,6 +88,24 @@ def extreme_place(smallest: bool) -> Lowering[Emitter]:
     return lower
 
 
+def _ranked(body: Body, value: SSAValue, x: LaidOut) -> SSAValue:
+    """A code, or an integer of 32 bits in the order of floats: of those below 0 all bits but the
+    sign are negated. -0 and 0 are one."""
+    if x.params is not None:
+        return widened(body, value, x.params, i64)
+    if isinstance(value.type, IntegerType):
+        if value.type.width.data > _WORD:
+            raise Unlowerable("storage", f"it compares {value.type}", "i32")
+        return value if value.type == i64 else body.add(arith.ExtSIOp(value, i64))
+    if value.type != f32:
+        raise Unlowerable("storage", f"it compares {value.type}", "f32")
+    value = body.add(arith.AddfOp(value, body.constant(0.0, f32)))
+    bits = body.add(arith.BitcastOp(value, i32))
+    sign = body.add(arith.ShRSIOp(bits, body.constant(_WORD - 1, i32)))
+    mask = body.add(arith.AndIOp(sign, body.constant((1 << (_WORD - 1)) - 1, i32)))
+    return body.add(arith.ExtSIOp(body.add(arith.XOrIOp(bits, mask)), i64))
+
+
 def select(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | Sequence[LaidOut]:
     """`nn.select`: by a constant a movement, else `arith.select`."""
     condition, *sides = operands
@@ -95,10 +116,7 @@ def select(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | 
         raise Unlowerable("qparams", "its operands are not on one scale", "integerize")
 
     def picked(body: Body, values: Sequence[SSAValue]) -> SSAValue:
-        condition_bit = values[0]
-        if condition_bit.type != i1:
-            condition_bit = body.add(arith.TruncIOp(condition_bit, i1))
-        return body.add(arith.SelectOp(condition_bit, values[1], values[2]))
+        return body.add(arith.SelectOp(truth(body, values[0]), values[1], values[2]))
 
     values = [e.value_of(x) for x in operands]
     out = e.elementwise(values, shape, element_of(values[1]), picked)

@@ -11,7 +11,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import Lowering, element_of
+from qdialect.lowerings.emitter import Lowering, storage_of
+from qdialect.lowerings.floats.writer import idle
 from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.lowerings.linalg.contraction import bits_of, padded, window_maps
 from qdialect.lowerings.linalg.elementwise import (
@@ -20,9 +21,10 @@ from qdialect.lowerings.linalg.elementwise import (
     stepped,
     zero_of,
 )
-from qdialect.lowerings.linalg.emitter import Compute, Emitter
+from qdialect.lowerings.linalg.emitter import Compute, Emitter, over_windows
+from qdialect.lowerings.linalg.floats import combining
 from qdialect.lowerings.preconditions import exact_result, quantized
-from qdialect.lowerings.windows import Geometry, mean_factors, pool_windows
+from qdialect.lowerings.windows import mean_factors, pool_windows
 from qdialect.ops.base import NNOp
 from qdialect.passes.lowering.pointwise import Body
 from qdialect.qparams import QParams
@@ -48,39 +50,19 @@ def _sum(params: QParams) -> Compute:
     return compute
 
 
-def _over_windows(
-    e: Emitter,
-    value: SSAValue,
-    init: SSAValue,
-    windows: tuple[Sequence[int], Geometry],
-    compute: Compute,
-) -> SSAValue:
-    """`compute` over the elements of each window, `init` first."""
-    kernel, geometry = windows
-    dims, count = window_maps(geometry, "nc{o}{k}")
-    outer = (*dims["n"], *dims["c"])
-    # Of this tensor only the extents are used: those of the window.
-    window = e.empty(kernel, element_of(value))
-    reads = [
-        (value, AffineMap(count, 0, (*outer, *dims["i"]))),
-        (window, AffineMap(count, 0, tuple(dims["k"]))),
-    ]
-    result = init, AffineMap(count, 0, (*outer, *dims["o"]))
-    spatial = len(kernel)
-    return e.loops(reads, result, "p" * (2 + spatial) + "r" * spatial, compute)
-
-
 def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.max_pool1d`, `nn.max_pool2d`, `nn.max_pool3d`: what pads are is never the largest."""
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
-    params = quantized(x)
+    params, element = x.params, storage_of(x)
     geometry = pool_windows(op)
-    lowest, width = _idle(params, largest=True), laid_out_type(params).width.data
+    if params is None:
+        lowest, compute = idle("max", element), combining("max", element)
+    else:
+        lowest, compute = _idle(params, largest=True), _extremum(params, largest=True)
     value = padded(e, e.value_of(x), geometry, lowest)
-    init = e.filled(result, width, lowest)
-    compute = _extremum(params, largest=True)
-    out = _over_windows(e, value, init, (v["kernel"], geometry), compute)
+    init = e.filled_with(result, lowest, element)
+    out = over_windows(e, value, init, v["kernel"], window_maps(geometry, "nc{o}{k}"), compute)
     return e.result(out, identity_order(x.rank), params, result)
 
 
@@ -94,7 +76,8 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
     geometry = pool_windows(op)
     value = padded(e, e.value_of(x), geometry, bits_of(zero_of(params), params))
     init = e.filled(result, 32, 0)
-    out = _over_windows(e, value, init, (v["kernel"], geometry), _sum(params))
+    loops = window_maps(geometry, "nc{o}{k}")
+    out = over_windows(e, value, init, v["kernel"], loops, _sum(params))
     factors = mean_factors(op)
     if factors is not None:
         out = e.elementwise(

@@ -11,15 +11,18 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr, DotDimensionsAttr
+from qdialect.lowerings.emitter import storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order, channels_last, identity_order, matrix_shapes
-from qdialect.lowerings.preconditions import exact_result, quantized
+from qdialect.lowerings.preconditions import exact_result, is_on_codes, quantized
 from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs, pairs, supported_qparams
 from qdialect.lowerings.stablehlo.rescale import centered, moved
+from qdialect.lowerings.windows import turned
 from qdialect.ops.base import NNOp
 from qdialect.passes.rescale.split_rescale import accumulator_qparams
 from qdialect.qparams import QParams
@@ -86,8 +89,28 @@ def _wide(e: Emitter, x: LaidOut) -> LaidOut:
     return LaidOut(x.shape, x.order, wide, value)
 
 
+def _factors(
+    e: Emitter, op: Operation, operands: Sequence[LaidOut]
+) -> tuple[QParams | None, LaidOut, LaidOut]:
+    """See `sides`; floats have no parameters."""
+    if is_on_codes(op):
+        return sides(e, op, operands)
+    x, w = operands[:2]
+    if not isinstance(storage_of(x), AnyFloat):
+        raise Unlowerable("type", f"it multiplies {storage_of(x)}")
+    return None, x, w
+
+
+def _element(e: Emitter, sums: QParams | None, x: LaidOut, order: Order) -> Attribute:
+    """The element type of sums of products."""
+    return storage_of(x) if sums is None else e.element(sums, order)
+
+
 def biased(
-    e: Emitter, value: SSAValue, operands: Sequence[LaidOut], layout: tuple[QParams, Order, int]
+    e: Emitter,
+    value: SSAValue,
+    operands: Sequence[LaidOut],
+    layout: tuple[QParams | None, Order, int],
 ) -> SSAValue:
     """`value` plus the bias; `layout`: the qparams of the sums, the order of `value`, and the
     dimension that the bias varies along."""
@@ -95,7 +118,7 @@ def biased(
         return value
     sums, order, along = layout
     bias, place, rank = operands[2], order.index(along), len(order)
-    element = e.element(sums, order)
+    element = _element(e, sums, bias, order)
     shape = [1] * rank
     shape[place] = bias.shape[0]
     extents = shape_of(value)
@@ -113,7 +136,7 @@ def biased(
 
 def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.conv1d`, `nn.conv2d`, `nn.conv3d`, in groups or not."""
-    sums, x, w = sides(e, op, operands)
+    sums, x, w = _factors(e, op, operands)
     assert isinstance(op, NNOp)
     v, shape = op.values, shape_of(op.results[0])
     spatial, order = x.rank - 2, channels_last(x.rank)
@@ -130,7 +153,7 @@ def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidO
         "convolution",
         [e.value_of(x, input_order), e.value_of(w, kernel)],
         extents,
-        e.element(sums, order),
+        _element(e, sums, x, order),
         window_strides=longs(v["strides"]),
         padding=pairs(list(zip(v["pads"][:spatial], v["pads"][spatial:], strict=True))),
         rhs_dilation=longs(v["dilations"]),
@@ -144,9 +167,10 @@ def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidO
 
 def fully_connected(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.fully_connected`: the weight has a row for each result."""
-    sums, x, w = sides(e, op, operands)
+    sums, x, w = _factors(e, op, operands)
     shape, order = shape_of(op.results[0]), identity_order(2)
-    value = _dot(e, (e.value_of(x), e.value_of(w)), (0, (1,), (1,)), shape, sums)
+    element = _element(e, sums, x, order)
+    value = _dot(e, (e.value_of(x), e.value_of(w)), (0, (1,), (1,)), shape, element)
     value = biased(e, value, operands, (sums, order, 1))
     return e.result(value, order, sums, shape)
 
@@ -156,15 +180,26 @@ def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     sums, a, b = sides(e, op, operands)
     result = shape_of(op.results[0])
     left, right = matrix_shapes(a.shape, b.shape)
+    shape = (*np.broadcast_shapes(left[:-2], right[:-2]), left[-2], right[-1])
+    value = product(e, (a, b), shape, e.element(sums))
+    return e.result(e.reshaped(value, result), identity_order(len(result)), sums, result)
+
+
+def product(
+    e: Emitter, factors: tuple[LaidOut, LaidOut], shape: Sequence[int], element: Attribute
+) -> SSAValue:
+    """Matrices in the last two dimensions of both, the others as they broadcast."""
+    a, b = factors
+    left, right = matrix_shapes(a.shape, b.shape)
     lhs, rhs = e.reshaped(e.value_of(a), left), e.reshaped(e.value_of(b), right)
     if prod(right[:-2]) == 1:
         # One matrix for all batches.
         rhs = e.reshaped(rhs, right[-2:])
-        shape = (*left[:-1], right[-1])
-        value = _dot(e, (lhs, rhs), (0, (len(left) - 1,), (0,)), shape, sums)
-        return e.result(e.reshaped(value, result), identity_order(len(result)), sums, result)
-    batches = result[: len(result) - (a.rank > 1) - (b.rank > 1)]
-    rank = len(batches) + 2
+        rows = (*left[:-1], right[-1])
+        value = _dot(e, (lhs, rhs), (0, (len(left) - 1,), (0,)), rows, element)
+        return e.reshaped(value, shape)
+    batches = shape[:-2]
+    rank = len(shape)
     lhs, rhs = (
         e.broadcast(
             LaidOut(s, identity_order(len(s)), q.params, v),
@@ -173,9 +208,7 @@ def matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         )
         for s, q, v in ((left, a, lhs), (right, b, rhs))
     )
-    shape = (*batches, left[-2], right[-1])
-    value = _dot(e, (lhs, rhs), (len(batches), (rank - 1,), (rank - 2,)), shape, sums)
-    return e.result(e.reshaped(value, result), identity_order(len(result)), sums, result)
+    return _dot(e, (lhs, rhs), (len(batches), (rank - 1,), (rank - 2,)), shape, element)
 
 
 def _dot(
@@ -183,10 +216,57 @@ def _dot(
     factors: tuple[SSAValue, SSAValue],
     dimensions: tuple[int, tuple[int, ...], tuple[int, ...]],
     shape: Sequence[int],
-    sums: QParams,
+    element: Attribute,
 ) -> SSAValue:
     """Batches are the first dimensions of both."""
     batches, left, right = dimensions
     numbers = DotDimensionsAttr((tuple(range(batches)), tuple(range(batches)), left, right))
-    element = e.element(sums, identity_order(len(shape)))
     return e.op("dot_general", factors, shape, element, dot_dimension_numbers=numbers)
+
+
+def transposed(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
+    """`nn.conv_transpose1d`, `nn.conv_transpose2d`, `nn.conv_transpose3d` of floats: a convolution
+    of what is spread out, with the kernel backwards."""
+    if is_on_codes(op):
+        raise Unlowerable("transposed", "StableHLO spreads out no codes")
+    assert isinstance(op, NNOp)
+    v, shape, (x, w) = op.values, shape_of(op.results[0]), operands[:2]
+    spatial, groups, order = x.rank - 2, v["groups"], channels_last(x.rank)
+    names = [str(d) for d in range(spatial)]
+    pads: list[tuple[int, int]] = []
+    for d in range(spatial):
+        reach = (w.shape[d + 2] - 1) * v["dilations"][d]
+        before = reach - v["pads"][d]
+        spread = (x.shape[d + 2] - 1) * v["strides"][d] + 1
+        pads.append((before, shape[d + 2] + reach - spread - before))
+    dimensions = ConvolutionDimensionsAttr(
+        (("b", "f", *names), ("o", "i", *names), ("b", *names, "f"))
+    )
+    value = e.op(
+        "convolution",
+        [e.value_of(x), _backwards(e, w, groups)],
+        [shape[d] for d in order],
+        storage_of(x),
+        window_strides=longs([1] * spatial),
+        padding=pairs(pads),
+        lhs_dilation=longs(v["strides"]),
+        rhs_dilation=longs(v["dilations"]),
+        dimension_numbers=dimensions,
+        feature_group_count=long(groups),
+        batch_group_count=long(1),
+    )
+    value = biased(e, value, operands, (None, order, 1))
+    return e.result(value, order, None, shape)
+
+
+def _backwards(e: Emitter, w: LaidOut, groups: int) -> SSAValue:
+    """[in, out / groups, kernel...] as [out, in / groups, kernel backwards...]."""
+    if w.array is not None:
+        array = turned(w.array, groups)
+        return e.const(array, storage_of(w))
+    kernel, (takes, gives) = w.shape[2:], w.shape[:2]
+    value = e.reshaped(e.value_of(w), (groups, takes // groups, gives, *kernel))
+    value = e.permuted(value, (0, 2, 1, *range(3, 3 + len(kernel))))
+    value = e.reshaped(value, (groups * gives, takes // groups, *kernel))
+    along = longs(range(2, w.rank))
+    return e.op("reverse", [value], shape_of(value), storage_of(w), dimensions=along)

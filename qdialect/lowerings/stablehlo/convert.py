@@ -30,9 +30,19 @@ from xdsl.passes import ModulePass
 from qdialect.context import session
 from qdialect.lowerings.conversion import QuantizedInterface, TargetDialect, convert_module
 from qdialect.lowerings.emitter import Lowering
+from qdialect.lowerings.floats.kept import kept_node
+from qdialect.lowerings.floats.rows import float_rows, joined_rows
 from qdialect.lowerings.preconditions import reduced_dimensions, spatial_dimensions
-from qdialect.lowerings.stablehlo import contraction, elementwise, normalization, pooling, rescale
+from qdialect.lowerings.stablehlo import (
+    contraction,
+    elementwise,
+    normalization,
+    ordering,
+    pooling,
+    rescale,
+)
 from qdialect.lowerings.stablehlo.emitter import Emitter, supported_qparams
+from qdialect.lowerings.stablehlo.floats import StablehloWriter
 from qdialect.lowerings.stablehlo.movement import move
 from qdialect.qparams import QParams
 
@@ -41,7 +51,7 @@ from qdialect.qparams import QParams
 def lowerings() -> Mapping[str, Lowering[Emitter]]:
     """The lowering of every op that has one, by name; for what only moves elements see
     `movement.move`."""
-    return {
+    codes: Mapping[str, Lowering[Emitter]] = {
         "quant.rescale": rescale.rescale,
         "quant.qcast": rescale.quantize,
         "quant.dcast": rescale.dequantize,
@@ -71,7 +81,28 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
                 ("min", "minimum"),
             )
         },
+        "nn.compare": ordering.compare,
+        "nn.select": ordering.select,
+        "nn.gather": ordering.gather,
+        "nn.arg_max": ordering.extreme_place(smallest=False),
+        "nn.arg_min": ordering.extreme_place(smallest=True),
+        **{f"nn.conv_transpose{rank}d": contraction.transposed for rank in (1, 2, 3)},
     }
+    floats = {**float_rows(StablehloWriter), "onnx.node": kept_node(StablehloWriter)}
+    return joined_rows(codes, floats)
+
+
+def dialect() -> TargetDialect[Emitter]:
+    """StableHLO, as a module is lowered to it."""
+    return TargetDialect(
+        "StableHLO",
+        "stablehlo",
+        Emitter,
+        lowerings(),
+        ("stablehlo.",),
+        movement=move,
+        types=QuantizedInterface(_as_it_is, _as_it_is),
+    )
 
 
 @dataclass(frozen=True)
@@ -82,16 +113,7 @@ class ConvertNnToStablehlo(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Lower all functions; UnsupportedError (`stablehlo-...`)."""
-        to = TargetDialect(
-            "StableHLO",
-            "stablehlo",
-            Emitter,
-            lowerings(),
-            ("stablehlo.",),
-            movement=move,
-            types=QuantizedInterface(_as_it_is, _as_it_is),
-        )
-        convert_module(session(ctx), op, to)
+        convert_module(session(ctx), op, dialect())
 
 
 def _as_it_is(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:

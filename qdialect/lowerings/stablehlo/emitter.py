@@ -11,19 +11,21 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
+    IntegerType,
     TensorType,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.stablehlo.ops import OPS, ConstantOp, ReturnOp
-from qdialect.lowerings.emitter import NamedEmitter, element_of, ranked, storage_of
+from qdialect.lowerings.emitter import INTEGERS, NamedEmitter, element_of, ranked, storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order, identity_order, reordered
+from qdialect.lowerings.preconditions import fill_code
 from qdialect.ops.constants import payload
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType, storage_type
+from qdialect.upstream import op_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,12 +33,21 @@ if TYPE_CHECKING:
 _STORAGES = ("i8", "i16", "i32")
 
 
+class _Rows(dict[str, type[Operation]]):
+    """The classes of ops, each made from its row when it is first written."""
+
+    def __missing__(self, name: str) -> type[Operation]:
+        found = op_class(name, None)
+        assert found is not None, name
+        return found
+
+
 class Emitter(NamedEmitter):
     """Collects StableHLO operations. Values keep their quantized types, so there is nothing
     to state beside them."""
 
     DIALECT: ClassVar[str] = "stablehlo"
-    DEFINITIONS: ClassVar[Mapping[str, type[Operation]]] = {op.name: op for op in OPS}
+    DEFINITIONS: ClassVar[Mapping[str, type[Operation]]] = _Rows()
 
     def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
         """`stablehlo.constant`, of the stored integers of a quantized type."""
@@ -45,7 +56,9 @@ class Emitter(NamedEmitter):
             element = storage_type(element.qparams)
         stored = TensorType(element, list(kind.get_shape()))
         values = payload(array, stored, self.session.blobs)
-        return ConstantOp.create(result_types=[kind], properties={"value": values})
+        return self.DEFINITIONS["stablehlo.constant"].create(
+            result_types=[kind], properties={"value": values}
+        )
 
     def mark(self, x: LaidOut) -> None:
         """Nothing: the types say what integers mean."""
@@ -79,6 +92,31 @@ class Emitter(NamedEmitter):
         where = longs(range(len(shape)))
         return self.op(
             "broadcast_in_dim", [value], extents, element_of(value), broadcast_dimensions=where
+        )
+
+    def number(self, value: float, element: Attribute) -> SSAValue:
+        """One float or plain integer, of rank 0."""
+        if isinstance(element, IntegerType):
+            return self.const(
+                np.array(int(value), INTEGERS.get(element.width.data, np.int8)), element
+            )
+        kind = {"f16": "f2", "f64": "f8"}.get(str(element), "f4")
+        return self.const(np.array(value, kind), element)
+
+    def splat(self, value: float, element: Attribute, extents: Sequence[int]) -> SSAValue:
+        """One number everywhere."""
+        scalar = self.number(value, element)
+        return self.op(
+            "broadcast_in_dim", [scalar], extents, element, broadcast_dimensions=longs([])
+        )
+
+    def fill(self, x: LaidOut, value: float) -> SSAValue:
+        """The code of a number in the storage of `x`, or of floats the number; of rank 0."""
+        code = fill_code(x, value)
+        return (
+            self.number(code, storage_of(x))
+            if x.params is None
+            else self.scalar(int(code), x.params)
         )
 
     def scalar(self, code: int, params: QParams) -> SSAValue:
@@ -119,15 +157,34 @@ class Emitter(NamedEmitter):
         **properties: Attribute,
     ) -> SSAValue:
         """`stablehlo.reduce_window`: `init`, combined with each element of a window."""
-        element = element_of(value)
+        return self._combining("reduce_window", (value, init), shape, combine, properties)
+
+    def combined(
+        self, value: SSAValue, init: SSAValue, combine: str, places: Sequence[int]
+    ) -> SSAValue:
+        """`stablehlo.reduce` along dimensions, which go."""
+        shape = [n for d, n in enumerate(shape_of(value)) if d not in places]
+        along = {"dimensions": longs(places)}
+        return self._combining("reduce", (value, init), shape, combine, along)
+
+    def _combining(
+        self,
+        name: str,
+        operands: tuple[SSAValue, SSAValue],
+        shape: Sequence[int],
+        combine: str,
+        properties: Mapping[str, Attribute],
+    ) -> SSAValue:
+        element = element_of(operands[0])
         scalar = TensorType(element, [])
         block = Block(arg_types=[scalar, scalar])
         body = self.DEFINITIONS[f"stablehlo.{combine}"].create(
             operands=list(block.args), result_types=[scalar]
         )
-        block.add_ops([body, ReturnOp.create(operands=list(body.results))])
-        op = self.DEFINITIONS["stablehlo.reduce_window"].create(
-            operands=[value, init],
+        last = self.DEFINITIONS["stablehlo.return"].create(operands=list(body.results))
+        block.add_ops([body, last])
+        op = self.DEFINITIONS[f"stablehlo.{name}"].create(
+            operands=list(operands),
             result_types=[TensorType(element, list(shape))],
             properties=properties,
             regions=[Region(block)],

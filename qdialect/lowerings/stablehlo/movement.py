@@ -22,7 +22,7 @@ from qdialect.lowerings.emitter import element_of, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, identity_order, reordered
 from qdialect.lowerings.movement import flat_index, laid_out_as, movement
-from qdialect.lowerings.preconditions import common_order, fill_code
+from qdialect.lowerings.preconditions import common_order
 from qdialect.lowerings.stablehlo.emitter import Emitter, long, longs
 
 if TYPE_CHECKING:
@@ -84,11 +84,11 @@ def _by_dimension(e: Emitter, phi: Any, x: LaidOut, shape: tuple[int, ...]) -> L
         named = {name: longs(numbers) for name, numbers in bounds.items()}
         value = e.op("slice", [value], extents, element_of(value), **named)
     for place, index in others:
-        value = _taken(e, value, place, index)
+        value = taken(e, value, place, index)
     return LaidOut(shape, x.order, None, value)
 
 
-def _taken(e: Emitter, value: SSAValue, place: int, index: NDArray[np.int64]) -> SSAValue:
+def taken(e: Emitter, value: SSAValue, place: int, index: NDArray[np.int64]) -> SSAValue:
     """`index` of dimension `place`."""
     shape = list(shape_of(value))
     rest = tuple(d for d in range(len(shape)) if d != place)
@@ -105,12 +105,10 @@ def _taken(e: Emitter, value: SSAValue, place: int, index: NDArray[np.int64]) ->
 
 
 def _padded(e: Emitter, phi: Any, x: LaidOut, shape: tuple[int, ...]) -> LaidOut:
-    value, params = e.value_of(x, x.order), x.params
-    code = fill_code(x, phi.border_value)
-    assert params is not None
+    value = e.value_of(x, x.order)
     out = e.op(
         "pad",
-        [value, e.scalar(code, params)],
+        [value, e.fill(x, phi.border_value)],
         reordered(shape, x.order),
         element_of(value),
         edge_padding_low=longs(reordered(phi.low, x.order)),
@@ -130,14 +128,11 @@ def _gathered(
     index = np.where(at_border, count, index).reshape(-1)
     parts = [e.reshaped(e.value_of(x), (prod(x.shape),)) for x in operands if prod(x.shape)]
     if at_border.any():
-        x = operands[0]
-        code = fill_code(x, phi.border_value)
-        assert x.params is not None
-        parts.append(e.reshaped(e.scalar(code, x.params), (1,)))
+        parts.append(e.reshaped(e.fill(operands[0], phi.border_value), (1,)))
         count += 1
     source = _joined(e, parts, 0, (count,))
     return LaidOut(
-        shape, identity_order(len(shape)), None, e.reshaped(_taken(e, source, 0, index), shape)
+        shape, identity_order(len(shape)), None, e.reshaped(taken(e, source, 0, index), shape)
     )
 
 

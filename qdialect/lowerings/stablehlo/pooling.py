@@ -8,8 +8,9 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import Lowering
+from qdialect.lowerings.emitter import Lowering, storage_of
 from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.floats.writer import idle
 from qdialect.lowerings.laid_out import LaidOut, identity_order, reordered
 from qdialect.lowerings.preconditions import exact_result, quantized
 from qdialect.lowerings.stablehlo.emitter import Emitter, longs, pairs
@@ -19,7 +20,7 @@ from qdialect.ops.base import NNOp
 from qdialect.qparams import QParams
 
 
-def _windows(
+def combined_windows(
     e: Emitter,
     x: LaidOut,
     value: SSAValue,
@@ -47,10 +48,14 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.max_pool1d`, `nn.max_pool2d`, `nn.max_pool3d`: what pads are is never the largest."""
     assert isinstance(op, NNOp)
     (x,), v, result = operands, op.values, shape_of(op.results[0])
-    params = _one_scale(x)
+    params = None if x.params is None else _one_scale(x)
     geometry = pool_windows(op)
-    init = e.scalar(params.storage.min, params)
-    out = _windows(e, x, e.value_of(x, x.order), init, (v["kernel"], geometry), "maximum")
+    if params is None:
+        element = storage_of(x)
+        init = e.number(idle("max", element), element)
+    else:
+        init = e.scalar(params.storage.min, params)
+    out = combined_windows(e, x, e.value_of(x, x.order), init, (v["kernel"], geometry), "maximum")
     return e.result(out, x.order, params, result)
 
 
@@ -71,7 +76,7 @@ def average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
     geometry = pool_windows(op)
     wide = centered(params, "i32")
     value = widened(e, e.value_of(x, x.order), params, x.order)
-    out = _windows(e, x, value, e.scalar(0, wide), (v["kernel"], geometry), "add")
+    out = combined_windows(e, x, value, e.scalar(0, wide), (v["kernel"], geometry), "add")
     factors = mean_factors(op)
     if factors is not None:
         factors = factors.reshape(1, 1, *result[2:])

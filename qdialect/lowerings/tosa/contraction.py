@@ -12,15 +12,15 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i8, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, f32, f64, i32
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import element_of, storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, channels_last, identity_order, matrix_shapes
-from qdialect.lowerings.preconditions import exact_result
+from qdialect.lowerings.preconditions import exact_result, is_on_codes
 from qdialect.lowerings.tosa.emitter import Emitter, axis, longs
 from qdialect.lowerings.tosa.rescale import signed
 from qdialect.lowerings.windows import Geometry, fitted
@@ -28,9 +28,12 @@ from qdialect.ops.base import NNOp
 
 
 def codes(e: Emitter, x: LaidOut, role: str) -> tuple[LaidOut, int]:
-    """An operand as signed 8-bit codes, and its zero point."""
+    """An operand as signed 8-bit codes, and its zero point; floats as they are."""
     if x.params is None:
-        raise Unlowerable("float", f"its {role} is float", "quantize it (qopt quantize)")
+        element = storage_of(x)
+        if not isinstance(element, AnyFloat):
+            raise Unlowerable("type", f"its {role} is of {element}")
+        return x, 0
     x = signed(e, x)
     assert x.params is not None
     zeros = set(x.params.zero_point_list())
@@ -45,19 +48,32 @@ def codes(e: Emitter, x: LaidOut, role: str) -> tuple[LaidOut, int]:
     return x, zeros.pop()
 
 
+def sum_type(element: Attribute) -> Attribute:
+    """In which numbers products of codes or of floats are summed."""
+    return element if isinstance(element, AnyFloat) else i32
+
+
 def bias_of(e: Emitter, operands: Sequence[LaidOut], channels: int) -> SSAValue:
     """The bias, or zeros."""
+    element = sum_type(storage_of(operands[0]))
     if len(operands) < 3:
-        return e.const(np.zeros(channels, np.int32), i32)
+        return e.number(0, element, (channels,))
     bias = operands[2]
+    if bias.params is None and storage_of(bias) == element:
+        return e.value_of(bias)
     if bias.params is None or bias.params.storage.spelling != "i32":
         raise Unlowerable("bias", "its bias is no i32 on the scale of the sums")
     return e.value_of(bias)
 
 
+def _exact_codes(e: Emitter, op: Operation) -> None:
+    if is_on_codes(op):
+        exact_result(e, op)
+
+
 def lower_convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.conv1d`, `nn.conv2d`, `nn.conv3d`, in groups or not."""
-    exact_result(e, op)
+    _exact_codes(e, op)
     assert isinstance(op, NNOp)
     v = op.values
     (x, x_zero), (w, w_zero) = codes(e, operands[0], "input"), codes(e, operands[1], "weight")
@@ -130,17 +146,30 @@ def window_op(
             weight = e.reshaped(weight, (w[0], 1, *w[1:]))
             w = shape_of(weight)
     channels = w[2] * w[3] if name == "depthwise_conv2d" else w[0]
+    sums = sum_type(element_of(value))
     out = e.op(
         name,
-        [value, weight, bias, e.scalar(zeros[0], 8), e.scalar(zeros[1], 8)],
+        [value, weight, bias, *_zero_points(e, (value, weight), zeros)],
         (shape[0], *counts, channels),
-        i32,
+        sums,
         pad=longs([p for pair in pads for p in pair]),
         stride=longs(strides),
         dilation=longs(dilations),
-        acc_type=i32,
+        acc_type=accumulator(sums),
     )
     return e.reshaped(out, (shape[0], *counts[1:], channels)) if flat else out
+
+
+def _zero_points(
+    e: Emitter, factors: tuple[SSAValue, SSAValue], zeros: tuple[float, float]
+) -> list[SSAValue]:
+    pairs = zip(zeros, factors, strict=True)
+    return [e.number(zero, element_of(value), (1,)) for zero, value in pairs]
+
+
+def accumulator(sums: Attribute) -> Attribute:
+    """The type of `acc_type`: floats are summed in f32 at least."""
+    return sums if sums in (i32, f64) else f32
 
 
 def _depthwise_weight(e: Emitter, w: LaidOut, groups: int) -> SSAValue:
@@ -149,7 +178,7 @@ def _depthwise_weight(e: Emitter, w: LaidOut, groups: int) -> SSAValue:
     many = w.shape[0] // groups
     if w.array is not None:
         array = w.array.reshape(groups, many, *kernel).transpose(2, 3, 0, 1)
-        return e.const(array, i8)
+        return e.const(array, storage_of(w))
     value = e.reshaped(e.value_of(w), (groups, many, *kernel))
     return e.transposed(value, (2, 3, 0, 1))
 
@@ -188,13 +217,13 @@ def joined(e: Emitter, parts: Sequence[SSAValue], dimension: int) -> SSAValue:
 
 def lower_fully_connected(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     """`nn.fully_connected` as a convolution over one element."""
-    exact_result(e, op)
+    _exact_codes(e, op)
     (x, x_zero), (w, w_zero) = codes(e, operands[0], "input"), codes(e, operands[1], "weight")
     rows, depth = x.shape
     channels = w.shape[0]
     weight = LaidOut((channels, 1, 1, depth), identity_order(4), w.params, None, None)
     if w.array is not None:
-        kernel = e.const(w.array.reshape(weight.shape), i8)
+        kernel = e.const(w.array.reshape(weight.shape), storage_of(w))
     else:
         kernel = e.reshaped(e.value_of(w), weight.shape)
     value = e.reshaped(e.value_of(x), (rows, 1, 1, depth))
@@ -211,10 +240,18 @@ def lower_fully_connected(e: Emitter, op: Operation, operands: Sequence[LaidOut]
 
 
 def lower_matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-    """`nn.matmul`: batches flattened into one dimension."""
+    """`nn.matmul`"""
     exact_result(e, op)
-    (a, a_zero), (b, b_zero) = codes(e, operands[0], "lhs"), codes(e, operands[1], "rhs")
     result = shape_of(op.results[0])
+    out = matrices(e, codes(e, operands[0], "lhs"), codes(e, operands[1], "rhs"))
+    return e.result(
+        e.reshaped(out, result), identity_order(len(result)), qparams_of(op.results[0]), result
+    )
+
+
+def matrices(e: Emitter, lhs: tuple[LaidOut, float], rhs: tuple[LaidOut, float]) -> SSAValue:
+    """`tosa.matmul` of factors with their zero points, batches flattened into one dimension."""
+    (a, a_zero), (b, b_zero) = lhs, rhs
     left, right = matrix_shapes(a.shape, b.shape)
     depth, columns = right[-2:]
     if prod(right[:-2]) == 1:
@@ -224,16 +261,15 @@ def lower_matmul(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Laid
         batch, rows = prod(np.broadcast_shapes(left[:-2], right[:-2])), left[-2]
     left_3d, right_3d = (batch, rows, depth), (batch, depth, columns)
     batches = () if batch == 1 else np.broadcast_shapes(left[:-2], right[:-2])
-    lhs = _matrices(e, a, (*batches, *left[-2:]), left, left_3d)
-    rhs = _matrices(e, b, (*batches, *right[-2:]), right, right_3d)
-    out = e.op(
-        "matmul",
-        [lhs, rhs, e.scalar(a_zero, 8), e.scalar(b_zero, 8)],
-        (left_3d[0], left_3d[1], right_3d[2]),
-        i32,
+    factors = (
+        _matrices(e, a, (*batches, *left[-2:]), left, left_3d),
+        _matrices(e, b, (*batches, *right[-2:]), right, right_3d),
     )
-    return e.result(
-        e.reshaped(out, result), identity_order(len(result)), qparams_of(op.results[0]), result
+    return e.op(
+        "matmul",
+        [*factors, *_zero_points(e, factors, (a_zero, b_zero))],
+        (left_3d[0], left_3d[1], right_3d[2]),
+        sum_type(element_of(factors[0])),
     )
 
 
@@ -249,7 +285,7 @@ def _matrices(
         array = x.array.reshape(shape)
         if prod(shape) != prod(target):
             array = np.broadcast_to(array, repeated)
-        return e.const(array.reshape(target), i8)
+        return e.const(array.reshape(target), storage_of(x))
     value = e.value_of(x)
     if prod(shape) != prod(target):
         ranked = (*(1 for _ in range(len(repeated) - len(shape))), *shape)
@@ -272,7 +308,7 @@ def lower_transposed(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> 
     TOSA dilates no transposed kernel, so a constant one gets its holes at compile time (with
     the zero point in them). Pads that cut off a whole kernel are cut from the result.
     """
-    exact_result(e, op)
+    _exact_codes(e, op)
     assert isinstance(op, NNOp)
     v, rank = op.values, operands[0].rank
     if rank > 4:
@@ -294,25 +330,25 @@ def lower_transposed(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> 
         (n - 1) * s + k + sum(p)
         for n, s, k, p in zip(shape_of(value)[1:3], strides, kernel, pads, strict=True)
     ]
+    sums = sum_type(element_of(value))
     parts: list[SSAValue] = []
     for g in range(groups):
         size = shape_of(value)
         group = sliced(e, value, (0, 0, 0, g * takes), (*size[:-1], takes))
-        group_bias = sliced(e, weight, (0, 0, 0, g * takes), (gives, *kernel, takes))
+        rows = sliced(e, weight, (0, 0, 0, g * takes), (gives, *kernel, takes))
         part = e.op(
             "transpose_conv2d",
             [
                 group,
-                group_bias,
+                rows,
                 sliced(e, bias, (g * gives,), (gives,)),
-                e.scalar(x_zero, 8),
-                e.scalar(w_zero, 8),
+                *_zero_points(e, (group, rows), (x_zero, w_zero)),
             ],
             (size[0], *extents, gives),
-            i32,
+            sums,
             out_pad=longs([p for pair in pads for p in pair]),
             stride=longs(strides),
-            acc_type=i32,
+            acc_type=accumulator(sums),
         )
         parts.append(part)
     out = joined(e, parts, 3)
@@ -330,13 +366,13 @@ def _transposed_weight(e: Emitter, w: LaidOut, dilations: Sequence[int], zero: i
                 "dilations", "TOSA dilates no transposed convolution", "a constant weight"
             )
         kernel = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
-        array = np.full((*w.shape[:2], *kernel), zero, np.int8)
+        array = np.full((*w.shape[:2], *kernel), zero, w.array.dtype)
         array[(..., *(slice(None, None, d) for d in dilations))] = w.array
         w = LaidOut(array.shape, tuple(range(w.rank)), w.params, None, array)
     order = (1, *range(2, w.rank), 0)
     shape = (w.shape[1], *((1,) if w.rank == 3 else ()), *w.shape[2:], w.shape[0])
     if w.array is not None:
-        return e.const(w.array.transpose(order).reshape(shape), i8)
+        return e.const(w.array.transpose(order).reshape(shape), storage_of(w))
     return e.reshaped(e.value_of(w, order), shape)
 
 

@@ -17,8 +17,9 @@ from xdsl.passes import ModulePass
 from qdialect.context import session
 from qdialect.lowerings.conversion import TargetDialect, convert_module
 from qdialect.lowerings.emitter import Lowering
+from qdialect.lowerings.floats.rows import joined_rows
 from qdialect.lowerings.preconditions import reduced_dimensions, spatial_dimensions
-from qdialect.lowerings.tosa import contraction, elementwise, ordering, pooling
+from qdialect.lowerings.tosa import casts, contraction, elementwise, floats, ordering, pooling
 from qdialect.lowerings.tosa.emitter import Emitter
 from qdialect.lowerings.tosa.movement import move
 from qdialect.lowerings.tosa.rescale import lower_rescale
@@ -29,8 +30,10 @@ from qdialect.lowerings.tosa.resize import resize_linear
 def lowerings() -> Mapping[str, Lowering[Emitter]]:
     """The lowering of every op that TOSA can express, by name, but for those that only move
     elements (`movement.move`)."""
-    return {
+    codes: Mapping[str, Lowering[Emitter]] = {
         "quant.rescale": lower_rescale,
+        "quant.qcast": casts.quantize,
+        "quant.dcast": casts.dequantize,
         "quant.scast": elementwise.read_as,
         **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), contraction.lower_convolution),
         "nn.fully_connected": contraction.lower_fully_connected,
@@ -59,6 +62,12 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
         "nn.gather": ordering.gather,
         "nn.top_k": ordering.no_top_k,
     }
+    return joined_rows(codes, floats.rows())
+
+
+def dialect() -> TargetDialect[Emitter]:
+    """TOSA, as a module is lowered to it."""
+    return TargetDialect("TOSA", "tosa", Emitter, lowerings(), movement=move, index=i32)
 
 
 @dataclass(frozen=True)
@@ -69,5 +78,4 @@ class ConvertNnToTosa(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Lower all functions; UnsupportedError (`tosa-...`)."""
-        to = TargetDialect("TOSA", "tosa", Emitter, lowerings(), movement=move, index=i32)
-        convert_module(session(ctx), op, to)
+        convert_module(session(ctx), op, dialect())

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects import tosa
 from qdialect.lowerings.emitter import INTEGERS, NamedEmitter, element_of, integers
@@ -47,6 +47,14 @@ class Emitter(NamedEmitter):
     def scalar(self, number: int, width: int) -> SSAValue:
         """A tensor of one integer."""
         return self.const(np.array([number], INTEGERS[width]), integers(width))
+
+    def number(self, value: float, element: Attribute, extents: Sequence[int]) -> SSAValue:
+        """A tensor of one number everywhere, of an integer or float type."""
+        if isinstance(element, IntegerType):
+            array = np.full(extents, int(value), INTEGERS.get(element.width.data, np.int8))
+        else:
+            array = np.full(extents, value, {"f16": "f2", "f64": "f8"}.get(str(element), "f4"))
+        return self.const(array, element)
 
     def shape(self, extents: Sequence[int]) -> SSAValue:
         """A constant shape."""

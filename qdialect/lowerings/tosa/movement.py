@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.lowerings.emitter import element_of, ranked, storage_of
@@ -27,8 +27,6 @@ from qdialect.lowerings.movement import LARGEST, flat_index, laid_out_as, moveme
 from qdialect.lowerings.preconditions import common_order, fill_code
 from qdialect.lowerings.tosa.contraction import joined, sliced
 from qdialect.lowerings.tosa.emitter import Emitter, axis
-from qdialect.ops.constants import element_name
-from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,19 +109,11 @@ def _every(e: Emitter, value: SSAValue, place: int, index: NDArray[np.int64]) ->
     padding = [0] * (2 * len(shape))
     padding[2 * place + 1] = short
     shape[place] += short
-    value = e.op("pad", [value, e.shape(padding), _zero(e, element)], shape, element)
+    value = e.op("pad", [value, e.shape(padding), e.number(0, element, (1,))], shape, element)
     split = (*shape[:place], count, step, *shape[place + 1 :])
     start = (*shape[:place], count, 1, *shape[place + 1 :])
     value = sliced(e, e.reshaped(value, split), (0,) * len(split), start)
     return e.reshaped(value, (*shape[:place], count, *shape[place + 1 :]))
-
-
-def _zero(e: Emitter, element: Attribute) -> SSAValue:
-    """One zero of an element type, whatever it is."""
-    name = element_name(element)
-    if name not in DTYPES:
-        raise Unlowerable("type", f"there are no constants of {element}")
-    return e.const(np.zeros(1, np.int8), element)
 
 
 def gathered(e: Emitter, value: SSAValue, index: NDArray[Any]) -> SSAValue:
@@ -155,7 +145,8 @@ def _rows(
         if prod(x.shape)
     ]
     if (rows < 0).any():
-        parts.append(e.const(_border(e, phi, operands[0], width), element_of(parts[0])))
+        fill = fill_code(operands[0], phi.border_value)
+        parts.append(e.number(fill, element_of(parts[0]), (1, 1, width)))
     index = np.where(rows < 0, total, rows // width).reshape(1, -1)
     out = gathered(e, joined(e, parts, 1), index)
     return LaidOut(shape, identity_order(len(shape)), None, e.reshaped(out, shape))
@@ -178,23 +169,14 @@ def _width(flat: NDArray[np.int64], sizes: Sequence[int], shape: tuple[int, ...]
     return best
 
 
-def _border(e: Emitter, phi: IndexMap, x: LaidOut, width: int) -> NDArray[Any]:
-    return np.full((1, 1, width), fill_code(x, phi.border_value)).astype(_dtype(x))
-
-
 def _padded(e: Emitter, phi: Pad, x: LaidOut, shape: tuple[int, ...]) -> LaidOut:
     """A constant border."""
     padding = [p for d in x.order for p in (phi.low[d], phi.high[d])]
-    fill = e.const(np.array([fill_code(x, phi.border_value)], _dtype(x)), storage_of(x))
+    fill = e.number(fill_code(x, phi.border_value), storage_of(x), (1,))
     value = e.value_of(x, x.order)
     extents = reordered(shape, x.order)
     out = e.op("pad", [value, e.shape(padding), fill], extents, element_of(value))
     return LaidOut(shape, x.order, None, out)
-
-
-def _dtype(x: LaidOut) -> str:
-    width = 8 if x.params is None else max(x.params.storage.width, 8)
-    return f"i{width // 8}"
 
 
 move = movement(moved)

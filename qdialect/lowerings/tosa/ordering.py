@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import i1, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
@@ -18,41 +18,27 @@ from qdialect.dialects.tosa.base import PROPAGATE
 from qdialect.lowerings.emitter import Lowering, element_of, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, identity_order
-from qdialect.lowerings.preconditions import common_order, common_qparams
+from qdialect.lowerings.preconditions import common_order, common_qparams, is_on_codes
 from qdialect.lowerings.tosa.emitter import Emitter, axis, flag
+from qdialect.lowerings.tosa.floats import TensorAlgebra
 from qdialect.lowerings.tosa.movement import move
 from qdialect.lowerings.tosa.rescale import signed, widened
 from qdialect.ops.base import NNOp
-from qdialect.quant import element_type
-
-#: the operation, whether its operands are exchanged, whether it is negated
-_COMPARISONS = {
-    "eq": ("equal", False, False),
-    "ne": ("equal", False, True),
-    "gt": ("greater", False, False),
-    "ge": ("greater_equal", False, False),
-    "lt": ("greater", True, False),
-    "le": ("greater_equal", True, False),
-}
 
 
 def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-    """`nn.compare` of codes with one meaning, or of plain i32 (lengths)."""
+    """`nn.compare` of codes with one meaning, or of floats or plain integers."""
     assert isinstance(op, NNOp)
     shape = shape_of(op.results[0])
     parts = [ranked(e, x, len(shape)) for x in operands]
     order = common_order(parts, len(shape))
-    if all(element_type(value.type) == i32 for value in op.operands):
-        values = [e.value_of(x) for x in parts]
-    else:
+    if is_on_codes(op):
         common_qparams(operands, operands[0].params)
         values = [widened(e, x, order) for x in parts]
-    name, exchanged, negated = _COMPARISONS[op.values["mode"]]
-    extents = [shape[d] for d in order]
-    out = e.op(name, values[::-1] if exchanged else values, extents, i1)
-    if negated:
-        out = e.op("logical_not", [out], extents, i1)
-    return LaidOut(shape, order, None, out)
+    else:
+        values = [e.value_of(x, order) for x in parts]
+    algebra = TensorAlgebra(e, len(shape), element_of(values[0]))
+    return LaidOut(shape, order, None, algebra.compare(op.values["mode"], *values))
 
 
 def extreme_place(smallest: bool) -> Lowering[Emitter]:
@@ -61,14 +47,14 @@ def extreme_place(smallest: bool) -> Lowering[Emitter]:
     def lower(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         assert isinstance(op, NNOp)
         v, operand, shape = op.values, operands[0], shape_of(op.results[0])
-        if operand.params is None:
-            raise Unlowerable("float", "it compares floats", "quantize it (qopt quantize)")
-        if operand.params.storage.width > 8:
+        if operand.params is not None and operand.params.storage.width > 8:
             raise Unlowerable("storage", f"TOSA finds no largest {operand.params.storage}")
-        x = signed(e, operand)
+        x = operand if operand.params is None else signed(e, operand)
         value, place, extents = e.value_of(x), v["axis"] % x.rank, list(x.shape)
         element = element_of(value)
-        if smallest:
+        if smallest and x.params is None:
+            value = TensorAlgebra(e, x.rank, element).negated(value)
+        elif smallest:
             # ~q = -1 - q: the order reversed, without overflow.
             value = e.op("bitwise_not", [value], extents, element)
         if v["last"]:

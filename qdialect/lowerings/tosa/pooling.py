@@ -33,23 +33,24 @@ def max_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     largest of each plane's largest."""
     assert isinstance(op, NNOp)
     operand, v = operands[0], op.values
-    if operand.params is None:
-        raise Unlowerable("float", "it compares floats", "quantize it (qopt quantize)")
-    if operand.params.storage.width > 16:
+    if operand.params is not None and operand.params.storage.width > 16:
         raise Unlowerable("storage", f"TOSA pools no {operand.params.storage}", "8-bit storage")
-    x = signed(e, operand)
-    if any(d != 1 for d in v["dilations"]):
-        raise Unlowerable("dilations", "TOSA has no dilated pools", "nn.maximum of nn.slice")
+    x = operand if operand.params is None else signed(e, operand)
     result = shape_of(op.results[0])
     geometry = pool_windows(op)
     order = channels_last(x.rank)
     value = cropped(e, e.value_of(x, order), geometry.crops)
-    if x.rank == 5:
+    if any(d != 1 for d in v["dilations"]):
+        if x.params is not None:
+            raise Unlowerable("dilations", "TOSA has no dilated pools", "nn.maximum of nn.slice")
+        out = _by_slices(e, value, v["kernel"], geometry, "maximum", -np.inf)
+    elif x.rank == 5:
         out = _planes(e, value, v["kernel"], geometry)
     else:
         out = _pooled(e, value, v["kernel"], geometry)
-    assert x.params is not None
-    return e.result(restored(e, out, x.params, operand.params), order, operand.params, result)
+    if x.params is not None and operand.params is not None:
+        out = restored(e, out, x.params, operand.params)
+    return e.result(out, order, operand.params, result)
 
 
 def _planes(e: Emitter, value: SSAValue, kernel: Sequence[int], g: Geometry) -> SSAValue:
@@ -119,25 +120,41 @@ def _sums_by_slices(e: Emitter, x: LaidOut, kernel: Sequence[int], geometry: Geo
     """Codes less their zero point, in 32 bits: along one dimension after the other the sum of
     what each tap of the window reads."""
     value = cropped(e, widened(e, x, channels_last(x.rank)), geometry.crops)
+    return sums_by_slices(e, value, kernel, geometry)
+
+
+def sums_by_slices(
+    e: Emitter, value: SSAValue, kernel: Sequence[int], geometry: Geometry
+) -> SSAValue:
+    """Sums over the windows of a value with channels last; pads are 0."""
+    return _by_slices(e, value, kernel, geometry, "add", 0)
+
+
+def _by_slices(
+    e: Emitter, value: SSAValue, kernel: Sequence[int], geometry: Geometry, name: str, idle: float
+) -> SSAValue:
+    """What all taps of each window combine to, along one dimension after the other; pads are
+    `idle`."""
+    element = element_of(value)
+    extra = {"nan_mode": PROPAGATE} if name == "maximum" else {}
     if any(map(any, geometry.pads)):
         pads = ((0, 0), *geometry.pads, (0, 0))
         extents = [n + sum(p) for n, p in zip(shape_of(value), pads, strict=True)]
-        zero = e.const(np.zeros(1, np.int32), i32)
         padding = e.shape([p for pair in pads for p in pair])
-        value = e.op("pad", [value, padding, zero], extents, i32)
-    for d, (size, stride, count) in enumerate(
-        zip(kernel, geometry.strides, geometry.result, strict=True)
+        value = e.op("pad", [value, padding, e.number(idle, element, (1,))], extents, element)
+    for d, (size, stride, dilation, count) in enumerate(
+        zip(kernel, geometry.strides, geometry.dilations, geometry.result, strict=True)
     ):
         place, extents = d + 1, list(shape_of(value))
-        if size == extents[place]:
+        if size == extents[place] and name == "add":
             extents[place] = 1
-            value = e.op("reduce_sum", [value], extents, i32, axis=axis(place))
+            value = e.op("reduce_sum", [value], extents, element, axis=axis(place))
             continue
         places = stride * np.arange(count)
         total = taken(e, value, place, places)
         for tap in range(1, size):
-            part = taken(e, value, place, tap + places)
-            total = e.op("add", [total, part], shape_of(total), i32)
+            part = taken(e, value, place, tap * dilation + places)
+            total = e.op(name, [total, part], shape_of(total), element, **extra)
         value = total
     return value
 

@@ -36,7 +36,7 @@ from qdialect.qparams import Layout, QParams
 from qdialect.quant import element_type, storage_type, with_element
 from qdialect.rewrite import Rewriter
 
-Scalar = IntegerType | AnyFloat
+Scalar = IntegerType | IndexType | AnyFloat
 Number = int | float
 
 
@@ -201,7 +201,7 @@ def _dynamic_extents(
 
 
 def _scalar_constant(value: Number, type: Scalar) -> arith.ConstantOp:
-    if isinstance(type, IntegerType):
+    if isinstance(type, IntegerType | IndexType):
         return arith.ConstantOp(IntegerAttr(int(value), type))
     return arith.ConstantOp(FloatAttr(float(value), cast(Any, type)))
 

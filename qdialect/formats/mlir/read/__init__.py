@@ -32,6 +32,7 @@ __all__ = [
     "decode",
     "is_bytecode",
     "load_module",
+    "open_weights",
     "parse_text",
     "read_module",
     "read_text",
@@ -156,12 +157,13 @@ def parse_text(
     *,
     folder: Path | None = None,
     line_offset: int = 0,
+    parser_class: type[MLIRParser] = MLIRParser,
 ) -> Parsed:
     """Like `read_module` on text, with the text's external resources."""
     positions = Positions(text, name, line_offset)
     parser: MLIRParser | None = None
     try:
-        parser = MLIRParser(ctx, text, positions)
+        parser = parser_class(ctx, text, positions)
         module = parser.parse_module()
     except QError as error:
         error.where = error.where or positions.where(parser.pos if parser else 0)
@@ -185,7 +187,7 @@ def parse_text(
 
         take_weights(module, ctx)
     if folder is not None:
-        _open_weights(module, ctx, folder)
+        open_weights(module, ctx, folder)
     return Parsed(module, parser.external_resources)
 
 
@@ -239,7 +241,9 @@ def _unreadable(message: str, parser: MLIRParser | None, positions: Positions) -
     return _faulty(first, rest, place, parser, positions)
 
 
-def _open_weights(module: ModuleOp, ctx: QContext, folder: Path) -> None:
+def open_weights(module: ModuleOp, ctx: QContext, folder: Path) -> None:
+    """Open the weight store in `folder` that `module` names, if it names one; InputError if that
+    cannot be."""
     name = module.attributes.get(BLOBS)
     if name is None:
         return

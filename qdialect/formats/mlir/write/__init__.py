@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, ParametrizedAttribute
 
 from qdialect.context import QContext
 from qdialect.errors import InputError, QError, Where
-from qdialect.formats.bytecode.layout import SUFFIX, WRITTEN
+from qdialect.formats.bytecode.layout import SUFFIX
 from qdialect.formats.mlir.write.printer import BLOB, MLIRPrinter
 from qdialect.formats.mlir.write.resources import Resources
 from qdialect.formats.mlir.write.style import PLAIN, Style
@@ -110,11 +110,12 @@ def save_module(
     keep_names: bool = True,
     text_version: TextVersion | str | None = None,
     style: Style = PLAIN,
+    as_bytecode: bool = False,
     bytecode_version: int | None = None,
 ) -> None:
     """Write `x.mlir`, and its weights to `x.safetensors` unless they go inline.
 
-    A file called `.mlirbc`, or one with a `bytecode_version`, is MLIR bytecode: it has locations
+    A file called `.mlirbc`, or one with `as_bytecode`, is MLIR bytecode: it has locations
     always, names of values never, and the weights in it as resources, or with `inline_weights`
     as elements of attributes.
 
@@ -123,10 +124,15 @@ def save_module(
     weights: where it is replaced, the store keeps the old ones until that is done.
     """
     target = Path(path)
-    if target.suffix == SUFFIX or bytecode_version is not None:
-        version = WRITTEN if bytecode_version is None else bytecode_version
-        options = {"inline_weights": inline_weights, "text_version": text_version}
-        _save_bytecode(target, bytecode(module, ctx, version=version, **options))
+    if target.suffix == SUFFIX or as_bytecode:
+        pieces = bytecode(
+            module,
+            ctx,
+            version=bytecode_version,
+            inline_weights=inline_weights,
+            text_version=text_version,
+        )
+        _save_bytecode(target, pieces)
         return
     keys = set[str]() if inline_weights else blob_keys(module)
     store = target.with_suffix(".safetensors")
@@ -167,11 +173,14 @@ def bytecode(
     module: ModuleOp,
     ctx: QContext,
     *,
-    version: int = WRITTEN,
+    version: int | None = None,
     inline_weights: bool = False,
     text_version: TextVersion | str | None = None,
 ) -> list[Piece]:
-    """A module as MLIR bytecode, in pieces: large weights are views of the session's store."""
+    """A module as MLIR bytecode, in pieces: large weights are views of the session's store.
+
+    Default: version 4, or 6 where that keeps properties of ops that nobody knows.
+    """
     from qdialect.formats.bytecode.write import module_bytes
 
     with (

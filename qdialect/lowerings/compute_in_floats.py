@@ -1,0 +1,160 @@
+"""Compute in floats what has no exact integer form in a dialect, between casts.
+
+The conversion to a dialect (`convert-nn-to-tosa`, ...) is tried first, and every op on codes that
+it refuses is written as it means, with one rounding at the end:
+
+    op(x)  =  quantize(op(dequantize(x)))
+
+Floats of 32 bits round before the codes do, so a code next to a tie may be the other one: `ties`;
+sums that i32 holds exactly are `relaxed`, since floats hold 24 bits. Run it after the passes
+that find integer forms (`form-tables`, `split-rescale`, ...), so that only what is left is float.
+
+For example, for TOSA, which has no maximum that rounds,
+
+    %0 = nn.softmax %x axis 1 : (!x) -> !y
+
+becomes
+
+    %1 = quant.dcast %x : !x to !f
+    %2 = nn.softmax %1 axis 1 : (!f) -> !f
+    %0 = quant.qcast %2 : !f to !y
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.context import QContext, session
+from qdialect.lowerings.conversion import TargetDialect, refusals
+from qdialect.lowerings.dialects import dialect_named
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.numerics.contract import Contract, Numerics, level_named
+from qdialect.ops import ConstantOp
+from qdialect.ops.keys import QPARAMS
+from qdialect.passes.rule_pass import RulePass
+from qdialect.qparams import QParams
+from qdialect.quant import (
+    ROUNDING_KEY,
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    expressed_type,
+    with_element,
+)
+from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
+
+_HALF_EVEN = StringAttr("half_even")
+_MOST_ROUNDS = 8
+
+
+class UnloweredToFloats(Rule[Operation]):
+    """op(x) = quantize(op(dequantize(x))), of the ops in `refused`."""
+
+    name = "unlowered-to-floats"
+
+    def __init__(self, session: QContext, refused: Mapping[Operation, Unlowerable]) -> None:
+        super().__init__(session)
+        self._refused = refused
+
+    def roots(self) -> Iterable[str]:
+        return {op.name for op in self._refused}
+
+    def match(self, op: Operation) -> Operation | None:
+        return op if op in self._refused else None
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        if not _has_floats(match):
+            return Refusal("form", f"'{match.name}' is defined on codes only")
+        params = [q for value in (*match.operands, *match.results) if (q := qparams_of(value))]
+        if not all(is_integer(q) for q in params):
+            return Refusal("storage", "codes that are no integers")
+        reason = f"no exact integer form: {self._refused[match].reason}"
+        wide = any(q.storage.width > 16 for q in params)
+        return Contract(Numerics.RELAXED if wide else Numerics.TIES, note=reason)
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        op = match
+        floats: list[SSAValue] = []
+        for value in op.operands:
+            params = qparams_of(value)
+            if params is not None:
+                cast = DCastOp(value, _float(value, params))
+                rewriter.insert(cast, op)
+                value = cast.result
+            floats.append(value)
+        results: list[SSAValue] = floats
+        if not isinstance(op, RescaleOp):
+            results = self._in_floats(op, floats, rewriter)
+        codes: list[SSAValue] = []
+        for value, result in zip(results, op.results, strict=True):
+            if qparams_of(result) is not None:
+                cast = QCastOp(value, result.type)
+                rounding = op.properties.get("rounding", _HALF_EVEN)
+                if rounding != _HALF_EVEN:
+                    cast.attributes[ROUNDING_KEY] = rounding
+                rewriter.insert(cast, op)
+                value = cast.result
+            codes.append(value)
+        rewriter.replace(op, codes)
+
+    def _in_floats(
+        self, op: Operation, operands: Sequence[SSAValue], rewriter: Rewriter
+    ) -> list[SSAValue]:
+        kinds = [
+            result.type if (params := qparams_of(result)) is None else _float(result, params)
+            for result in op.results
+        ]
+        properties = dict(op.properties)
+        if "rounding" in properties:
+            properties["rounding"] = _HALF_EVEN
+        new = type(op).create(operands=operands, result_types=kinds, properties=properties)
+        rewriter.insert(new, op, keep=op)
+        new.attributes.pop(QPARAMS, None)
+        return list(new.results)
+
+
+def _has_floats(op: Operation) -> bool:
+    """Whether the op means something on floats: tables do not."""
+    return (op.name.startswith("nn.") and op.name != "nn.table") or isinstance(op, RescaleOp)
+
+
+def _float(value: SSAValue, params: QParams) -> Attribute:
+    return with_element(value.type, expressed_type(params))
+
+
+@dataclass(frozen=True)
+class ComputeInFloats(RulePass):
+    """What has no exact integer form as floats between casts; see the module."""
+
+    name = "compute-in-floats"
+
+    to: Literal["tosa", "linalg", "quant", "iree", "stablehlo"] = "tosa"
+
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        return ()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run the pass on a module, in place, until nothing more can be written in floats."""
+        qctx, level = session(ctx), level_named(self.numerics)
+        dialect: TargetDialect[Any] = dialect_named(self.to)
+        before = -1
+        for _ in range(_MOST_ROUNDS):
+            refused = {r.op: r.error for r in refusals(qctx, op, dialect) if _is_on_codes(r.op)}
+            if not refused or len(refused) == before:
+                return
+            before = len(refused)
+            rule = UnloweredToFloats(qctx, refused)
+            Driver(qctx, (rule,), pass_name=self.name, numerics=level).run(op)
+
+
+def _is_on_codes(op: Operation) -> bool:
+    if isinstance(op, ConstantOp | QCastOp | DCastOp):
+        return False
+    return any(qparams_of(value) is not None for value in (*op.operands, *op.results))
