@@ -51,6 +51,7 @@ from qdialect.upstream import OTHER_DIALECTS
 from qdialect.upstream.operand_types import check_types
 from qdialect.upstream.states import inherent_as_attribute
 from qdialect.upstream.table import Row, Value, find_row
+from qdialect.upstream.verifiers import check
 
 #: dialects whose ops xDSL verifies as upstream does
 EXACT = frozenset(("builtin", "func", "quant", "stablehlo"))
@@ -142,6 +143,7 @@ def _verify(op: Operation) -> None:
         if entry.name not in op.properties and entry.name not in op.attributes:
             raise VerifyException(f"requires attribute '{entry.name}'")
     check_types(op, row)
+    check(op)
 
 
 def _verify_count(values: tuple[Value, ...], count: int, word: str) -> None:

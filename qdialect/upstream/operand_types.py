@@ -430,7 +430,15 @@ def _one_operand_type(op: Operation) -> None:
         raise VerifyException("requires all operands to have the same type")
 
 
+def _one_tensor_shape(op: Operation) -> None:
+    if not _are_compatible(_types_of(op, results=True)):
+        raise VerifyException(
+            "failed to verify that input and output have the same tensor dimensions"
+        )
+
+
 _TRAITS: Mapping[str, Callable[[Operation], None]] = {
+    "same-input-output-dimensions": _one_tensor_shape,
     "same-operands-and-result-type": _one_type,
     "same-operands-and-result-shape": _one_shape,
     "same-operands-and-result-element-type": _one_element_type,

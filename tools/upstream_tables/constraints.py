@@ -49,6 +49,7 @@ WORDS = {
     "::llvm::cast<::mlir::ShapedType>($_self).hasStaticShape()": "static-shape",
 }
 TRAITS = {
+    "SameInputOutputTensorDims": "same-input-output-dimensions",
     "SameOperandsAndResultType": "same-operands-and-result-type",
     "SameOperandsAndResultShape": "same-operands-and-result-shape",
     "SameOperandsAndResultElementType": "same-operands-and-result-element-type",
@@ -91,6 +92,8 @@ class Constraints:
                 row.append(f"{key} {' '.join(numbers)}")
         traits = records.traits(op)
         known = [TRAITS[t["!name"]] for t in traits if t["!name"] in TRAITS]
+        # What is a predicate is checked before what is a C++ class.
+        known.sort(key=lambda word: word != "same-input-output-dimensions")
         if known:
             row.append(f"traits {' '.join(known)}")
         for trait in traits:
