@@ -74,7 +74,7 @@ def op_class(name: str, base: type[Operation] | None) -> type[Operation] | None:
         return base
     if base is None:
         return _made(row)
-    if name.partition(".")[0] in EXACT or base.__module__.startswith("qdialect."):
+    if name.partition(".")[0] in EXACT:
         return base
     inherent_as_attribute(base)
     return type(base.__name__, (base,), {"verify_": _verify, "__module__": base.__module__})

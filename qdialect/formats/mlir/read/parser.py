@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import override
@@ -26,8 +27,10 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
     Builtin,
+    BytesAttr,
     ComplexType,
     DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     FileLineColLoc,
     FusedLoc,
     IndexType,
@@ -96,6 +99,10 @@ for _name in ("_unescaped_characters_regex", "_lex_string_literal"):
 _CLOSED = frozenset(("quant", "nn", "onnx"))
 _NEWLINE = re.compile("\n")
 _ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
+#: a dense literal of one value for thousands of elements
+_SPLAT = re.compile(
+    r"<\s*-?(?:[0-9][\w.+-]*|true|false)\s*>\s*:\s*(?:tensor|vector)<(?=[0-9x]{6})[0-9]+(?:x[0-9]+)*x"
+)
 _HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
 _Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 
@@ -446,6 +453,22 @@ class MLIRParser(Parser):
             hint = f"; did you mean {close[0]}?" if close else ""
             self.raise_error(f"Operation {name} is not registered{hint}", start, start + len(name))
         return found
+
+    @override
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
+        """As xDSL's, but a value for all elements is packed once."""
+        found = None if type is not None else _SPLAT.match(self.lexer.input.content, self.pos)
+        if found is None:
+            return super().parse_dense_int_or_fp_elements_attr(type)
+        with self.in_angle_brackets():
+            literal = self._parse_tensor_literal_element()
+        self.parse_punctuation(":")
+        kind: Any = self._parse_dense_literal_type()
+        element = kind.element_type
+        one: Any = DenseIntOrFPElementsAttr.from_list(
+            TensorType(element, [1]), [literal.to_type(self, element)]
+        )
+        return DenseIntOrFPElementsAttr(kind, BytesAttr(one.data.data * prod(kind.get_shape())))
 
     @override
     def _parse_tensor_literal_element(self) -> Any:

@@ -22,6 +22,7 @@ from qdialect.errors import InputError, QError, Where
 from qdialect.formats.bytecode.layout import SUFFIX
 from qdialect.formats.mlir.write.printer import BLOB, MLIRPrinter
 from qdialect.formats.mlir.write.resources import Resources
+from qdialect.formats.mlir.write.style import PLAIN, Style
 from qdialect.ops.locations import op_where
 from qdialect.quant.text_version import TextVersion, printing_for
 from qdialect.weights import alone, replacing
@@ -48,11 +49,14 @@ def print_module(
     keep_names: bool = True,
     text_version: TextVersion | str | None = None,
     resources: Resources | None = None,
+    style: Style = PLAIN,
 ) -> None:
     """Write `module` and a final newline.
 
     `text_version`: whose spelling quant types get, "v22" or "v24"; "v22" is an InputError
     where a type has none. Default: as "v22", with types it does not know as "v24".
+
+    `style`: what mlir-opt's printing flags choose.
 
     Values keep their names, or with `keep_names=False` get those mlir-opt gives them.
 
@@ -70,11 +74,12 @@ def print_module(
         print_debuginfo=debuginfo,
         ctx=ctx,
         external=external,
+        style=style,
     )
     keys = blob_keys(module) if external is not None else set[str]()
     drop = external is not None and not any(key in external for key in keys)
     with _blobs_attribute(module, None if drop else module.attributes.get(BLOBS)):
-        if not keep_names:
+        if not keep_names or style.needs_names:
             printer.name_values(module)
         try:
             with printing_for(TextVersion(text_version) if text_version else None):
@@ -83,7 +88,7 @@ def print_module(
             error.where = error.where or op_where(module)
             raise
     external_resources = ctx.external_resources if resources is None else resources
-    printer.print_resources(ctx.loaded_dialects, external_resources)
+    printer.print_resources(ctx.loaded_dialects, external_resources, style.resources_up_to)
     stream.write("\n")
 
 
@@ -104,6 +109,7 @@ def save_module(
     inline_weights: bool = False,
     keep_names: bool = True,
     text_version: TextVersion | str | None = None,
+    style: Style = PLAIN,
     as_bytecode: bool = False,
     bytecode_version: int | None = None,
 ) -> None:
@@ -142,6 +148,7 @@ def save_module(
             inline_weights=inline_weights,
             keep_names=keep_names,
             text_version=text_version,
+            style=style,
         ).encode()
     try:
         with alone(target.parent) as begin:

@@ -23,12 +23,13 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
 from qdialect.errors import QError
-from qdialect.formats.mlir.write.names import value_names
+from qdialect.formats.mlir.write.names import Users, value_names
 from qdialect.formats.mlir.write.resources import ResourcePrinter
+from qdialect.formats.mlir.write.style import PLAIN, Style
 from qdialect.ops.locations import op_where
 from qdialect.upstream import is_written, print_op
 
@@ -38,9 +39,17 @@ _FUNC_PROPERTIES = ("sym_name", "function_type", "sym_visibility", "arg_attrs", 
 class LayoutPrinter(ResourcePrinter):
     """Prints in the layout of mlir-opt; values keep their names unless `name_values` is called."""
 
+    style: Style = PLAIN
+
     def name_values(self, top: Operation) -> None:
         """Give the values in `top` the names that mlir-opt gives them."""
-        self.take_names(value_names(top, generic=self.print_generic_format), top)
+        numbers: dict[Operation, str] = {}
+        names = value_names(top, generic=self.print_generic_format, style=self.style, ops=numbers)
+        self.take_names(names, top)
+        if self.style.value_users:
+            self._users = Users(names, numbers)
+
+    _users: Users | None = None
 
     def take_names(self, names: Mapping[SSAValue, str], top: Operation) -> None:
         """Use these names of values; the blocks in `top` are numbered in each region."""
@@ -169,12 +178,33 @@ class LayoutPrinter(ResourcePrinter):
             self.print_string(":")
             self._print_predecessors(block)
         with self.indented():
+            if self._users is not None:
+                for line in self._users.of_arguments(block):
+                    self._print_new_line()
+                    self.print_string(line)
             for op in block.ops:
                 if print_block_terminator or not op.has_trait(
                     IsTerminator, value_if_unregistered=False
                 ):
                     self._print_new_line()
                     self.print_op(op)
+                    if self._users is not None:
+                        self.print_string(self._users.behind(op))
+
+    @override
+    def print_region(
+        self,
+        region: Region,
+        print_entry_block_args: bool = True,
+        print_empty_block: bool = True,
+        print_block_terminators: bool = True,
+    ) -> None:
+        if self.style.skip_regions:
+            self.print_string("{...}")
+        else:
+            super().print_region(
+                region, print_entry_block_args, print_empty_block, print_block_terminators
+            )
 
     def _print_predecessors(self, block: Block) -> None:
         region = block.parent
