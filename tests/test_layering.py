@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "rewrite": _IR | {"targets", "analysis"},
     "passes": _IR | {"targets", "analysis", "rewrite", "placement"},
     "lowerings": _IR | {"targets", "analysis", "rewrite", "passes"},
+    "raising": _IR | {"targets", "analysis", "rewrite", "lowerings"},
     "formats": _IR | {"targets"},
     "engines": _IR | {"reference", "formats"},
     "pipeline": _IR | {"targets", "analysis", "rewrite", "passes"},

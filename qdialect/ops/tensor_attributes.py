@@ -45,6 +45,7 @@ def tensor_attribute_array(attribute: Attribute, blobs: BlobStore, ctx: Context)
     import numpy as np
 
     kind = tensor_attribute_type(attribute)
+    data: NDArray[Any]
     if isinstance(attribute, BlobAttr):
         data = blobs.get(attribute.key.data).array()
     elif isinstance(attribute, DenseIntOrFPElementsAttr):
@@ -52,14 +53,20 @@ def tensor_attribute_array(attribute: Attribute, blobs: BlobStore, ctx: Context)
     else:
         data = _unpacked(_resource(cast("DenseResourceAttr", attribute), ctx), kind)
     element = kind.element_type
-    if isinstance(element, IntegerType) and 1 < element.width.data < 8:
+    width = _width(element)
+    if 1 < width < 8:
         # Whoever wrote the bytes may have left the bits above as they were.
-        spare = 8 - element.width.data
+        spare = 8 - width
         data = (data << spare).astype(np.int8) >> spare
     shape = kind.get_shape()
     if data.size == 1 and prod(shape) != 1:
         return np.broadcast_to(data.reshape(()), shape)
     return data.reshape(shape)
+
+
+def _width(element: Attribute) -> int:
+    """The bits of an integer type; 0 of others."""
+    return cast("Any", element).width.data if isinstance(element, IntegerType) else 0
 
 
 def _unpacked(data: bytes | bytearray, kind: TensorType[Any]) -> NDArray[Any]:

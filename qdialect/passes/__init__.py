@@ -265,10 +265,22 @@ def _entries() -> tuple[PassEntry, ...]:
             "qdialect.raising.tosa.convert:RaiseTosa",
         ),
         PassEntry(
+            "raise-stablehlo",
+            "turn StableHLO into nn and quant; what has no counterpart stays",
+            "qdialect.raising.stablehlo.convert:RaiseStablehlo",
+            (_NUMERICS,),
+        ),
+        PassEntry(
             "compute-in-floats",
             "compute in floats, between casts, what a dialect has no exact integers for",
             "qdialect.lowerings.compute_in_floats:ComputeInFloats",
             (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"), *_RULES),
+        ),
+        PassEntry(
+            "require-integers",
+            "refuse floats and what has no exact integers in a dialect, with all reasons",
+            "qdialect.lowerings.require_integers:RequireIntegers",
+            (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"),),
         ),
         PassEntry(
             "convert-nn-to-tosa",

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
@@ -112,18 +113,19 @@ class JoinSum(Rule[_Sum]):
         assert arithmetic is not None
         zero, one = Fraction(0), Fraction(1)
         try:
-            found = arithmetic(match.op, (one, zero)), arithmetic(match.op, (zero, one))
+            first: Fraction = arithmetic(match.op, (one, zero))
+            second: Fraction = arithmetic(match.op, (zero, one))
         except ZeroDivisionError:
             return None
-        if set(map(abs, found)) != {one}:
+        if {abs(first), abs(second)} != {one}:
             return None
-        return int(found[0]), int(found[1])
+        return int(first), int(second)
 
     def _contract(
         self, match: _Sum, sides: list[tuple[QuantGrid, QuantGrid]], signs: tuple[int, int]
     ) -> Contract:
         (a, wide), (b, _), (_, out) = sides
-        terms: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+        terms: list[NDArray[np.int64]] = []
         for grid, term in zip((a, b), match.terms, strict=True):
             codes = np.arange(grid.low, grid.high + 1, dtype=np.int64)
             terms.append(forms_of(term, 1)[0].codes(codes, grid, wide).astype(np.int64))
@@ -131,7 +133,7 @@ class JoinSum(Rule[_Sum]):
         if max(-int(total.min()), int(total.max())) >= 1 << 31:
             return Contract(Numerics.SATURATION, 1, "a sum leaves 32 bits")
         form = forms_of(match.rescale, 1)[0]
-        before = form.codes(total.reshape(-1), wide, out).reshape(total.shape)
+        before = form.codes(np.ravel(total), wide, out).reshape(total.shape)
         rows, columns = (
             np.arange(g.low - g.zero, g.high - g.zero + 1, dtype=np.int64) for g in (a, b)
         )

@@ -21,8 +21,8 @@ from qdialect.qparams import QParams
 from qdialect.quant import UniformType
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
-from qdialect.raising.tosa.convert import Handler, Raiser
 from qdialect.raising.tosa.facts import constant_of, name_of, number, rescaling_of, windows
+from qdialect.raising.tosa.raiser import Handler, Raiser
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,7 +104,7 @@ def _contracted(
         return Raised(order, out)
     zeros = number(op, 3, r.session), number(op, 4, r.session)
     source = _operand_params(r, op, given, 0, zeros[0])
-    along = {nn.ConvTranspose2DOp: 1}.get(kind, 0)
+    along = 1 if kind is nn.ConvTranspose2DOp else 0
     params = _weight_params(r, op, weight, source, (along, channels, zeros[1]))
     scales = [source.scale * scale for scale in params.scale_list()]
     sums = (
@@ -140,11 +140,16 @@ def _storage(value: SSAValue) -> object:
 
 
 def _operand_params(r: Raiser, op: Operation, x: Raised, place: int, zero: int) -> QParams:
-    held = x.params
-    if held is not None and held.is_per_tensor and held.zero_point == zero and held.storage.signed:
-        return held
-    wanted = r.meanings.params(op.operands[place], zero)
-    return QParams.per_tensor(f"i{wanted.storage.width}", wanted.scale, zero)
+    present = x.params
+    if (
+        present is not None
+        and present.is_per_tensor
+        and present.zero_point == zero
+        and present.storage.signed
+    ):
+        return present
+    expected = r.meanings.params(op.operands[place], zero)
+    return QParams.per_tensor(f"i{expected.storage.width}", expected.scale, zero)
 
 
 def _weight_params(

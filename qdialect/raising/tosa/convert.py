@@ -11,7 +11,7 @@ quantized ops of them where that is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -24,7 +24,6 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext, session
-from qdialect.dialects.tosa import ConstOp
 from qdialect.errors import InputError
 from qdialect.lowerings.debug_attributes import (
     AXIS,
@@ -37,56 +36,30 @@ from qdialect.lowerings.debug_attributes import (
 )
 from qdialect.lowerings.laid_out import identity_order
 from qdialect.ops import shape_of
-from qdialect.ops.constants import payload
 from qdialect.quant import UniformType, quant_element
 from qdialect.quant.arithmetic import ARITHMETIC_KEY
 from qdialect.raising.errors import Unraisable
-from qdialect.raising.raised import Builder, Raised
+from qdialect.raising.raised import Raised
+from qdialect.raising.tosa import contraction, elementwise, movement, pooling, rescale, resize
 from qdialect.raising.tosa.facts import constant_of, name_of
 from qdialect.raising.tosa.meanings import Meanings
+from qdialect.raising.tosa.raiser import Handler, Raiser
 from qdialect.rewrite.remarks import Remark, key_text, location_text
 from qdialect.verify.verifier import op_error
 
 _MARKS = (SCALE, ZERO_POINT, AXIS, ORDER, STORAGE)
 
 
-class Raiser(Builder):
-    """A builder that knows what the integers of the function mean."""
-
-    def __init__(self, session: QContext, meanings: Meanings) -> None:
-        super().__init__(session)
-        self.meanings = meanings
-        self.known: dict[SSAValue, Raised] = {}
-        """What each value of the function is so far."""
-        self._constants: dict[tuple[bytes, Attribute], SSAValue] = {}
-
-    def tosa_constant(self, x: Raised) -> SSAValue:
-        """A constant as `tosa.const`, for an op of TOSA that stays."""
-        assert x.array is not None and x.element is not None
-        kind: TensorType[Any] = TensorType(x.element, list(x.array.shape))
-        key = (x.array.tobytes(), kind)
-        if key not in self._constants:
-            values = payload(x.array, kind, self.session.blobs)
-            made = ConstOp.create(result_types=[kind], properties={"values": values})
-            self._constants[key] = self.append(made).results[0]
-        return self._constants[key]
-
-
-Handler = Callable[[Raiser, Operation, Sequence[Raised]], Raised]
-"""Raises an op with one result."""
-
-
 @cache
 def handlers() -> Mapping[str, Handler]:
     """How each op of TOSA is raised, by its name without the dialect."""
-    from qdialect.raising.tosa import contraction, elementwise, movement, pooling, rescale
-
     return {
         **contraction.HANDLERS,
         **elementwise.HANDLERS,
         **movement.HANDLERS,
         **pooling.HANDLERS,
         **rescale.HANDLERS,
+        **resize.HANDLERS,
     }
 
 

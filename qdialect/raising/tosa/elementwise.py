@@ -16,9 +16,9 @@ from qdialect.qparams import QParams
 from qdialect.quant import UniformType
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
-from qdialect.raising.tosa.convert import Handler, Raiser
 from qdialect.raising.tosa.facts import known, number
-from qdialect.raising.tosa.movement import common_order, held, same_typed
+from qdialect.raising.tosa.movement import as_typed, common_order, same_typed
+from qdialect.raising.tosa.raiser import Handler, Raiser
 from qdialect.raising.tosa.rescale import rescaled
 from qdialect.raising.tosa.ties import corrected
 
@@ -94,7 +94,7 @@ def clamp(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     (x,), value = operands, op.operands[0]
     _refuse_ignored_nan(op, x)
     low, high = number_of(op, "min_val"), number_of(op, "max_val")
-    stored = held(r, x, value)
+    stored = as_typed(r, x, value)
     params = Raised(x.order, stored).params
     if params is None:
         if isinstance(x.storage, IntegerType):
@@ -181,6 +181,15 @@ def _comparison(mode: str) -> Handler:
     return raise_it
 
 
+def negation(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
+    """`logical_not` of what is equal."""
+    (x,) = operands
+    compared = None if x.value is None else x.value.owner
+    if not isinstance(compared, nn.CompareOp) or compared.values["mode"] != "eq":
+        raise Unraisable("no-counterpart", "nothing of ours negates booleans")
+    return Raised(x.order, r.op(nn.CompareOp, *compared.operands, mode="ne"))
+
+
 HANDLERS: Mapping[str, Handler] = {
     "add": _arithmetic(nn.AddOp),
     "sub": difference,
@@ -190,6 +199,7 @@ HANDLERS: Mapping[str, Handler] = {
     "clamp": clamp,
     "table": table,
     "select": select,
+    "logical_not": negation,
     "equal": _comparison("eq"),
     "greater": _comparison("gt"),
     "greater_equal": _comparison("ge"),

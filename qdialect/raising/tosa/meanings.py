@@ -15,7 +15,7 @@ types only say what they stand for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
@@ -197,12 +197,10 @@ class Meanings:
         }.get(name, ())
         for operand, place in places:
             value = op.results[0] if operand < 0 else op.operands[operand]
-            if (
-                place < len(op.operands)
-                and constant_of(op.operands[place], self.session) is not None
-            ):
-                if _width(op.operands[place].type):
-                    yield value, number(op, place, self.session), False
+            if place >= len(op.operands) or not _width(op.operands[place].type):
+                continue
+            if constant_of(op.operands[place], self.session) is not None:
+                yield value, number(op, place, self.session), False
 
     # -- scales ---------------------------------------------------------------------------
 
@@ -258,9 +256,9 @@ class Meanings:
         source, result = (self._groups[v].stated for v in (op.operands[0], op.results[0]))
         if source is None or result is None:
             return
-        pairs, scales, wanted = rescaling.pairs, source.scale_list(), result.scale_list()
-        count = max(len(scales), len(pairs), len(wanted))
-        columns = ((list(column) * count)[:count] for column in (pairs, scales, wanted))
+        pairs, scales, expected = rescaling.pairs, source.scale_list(), result.scale_list()
+        count = max(len(scales), len(pairs), len(expected))
+        columns = ((list(column) * count)[:count] for column in (pairs, scales, expected))
         for (multiplier, shift), scale, other in zip(*columns, strict=True):
             found = Fraction(scale) / Fraction(other) * (1 << max(shift, 0))
             if abs(found - multiplier) > _slack(multiplier):
@@ -326,11 +324,11 @@ def _width(kind: Attribute) -> int:
     """The bits of the integers of a tensor; 0 of other types, booleans and i64."""
     if not isinstance(kind, TensorType):
         return 0
-    element = cast("TensorType[Any]", kind).element_type
-    quantized = quant_element(kind)
+    element: Attribute = cast("Any", kind).element_type
+    quantized = quant_element(element)
     if quantized is not None:
         return quantized.qparams.storage.width
-    width = element.width.data if isinstance(element, IntegerType) else 0
+    width: int = cast("Any", element).width.data if isinstance(element, IntegerType) else 0
     return width if width in (4, 8, 16, 32) else 0
 
 
@@ -346,17 +344,12 @@ def _stated(function: FuncOp, block: Block) -> Iterator[tuple[SSAValue, QParams]
     for index, entry in enumerate(function.arg_attrs or ()):
         if index < len(notes):
             notes[index] = entry.data
-    marked: Callable[[Mapping[str, Attribute], SSAValue, str], Attribute | None] = (
-        lambda table, value, prefix: marked_type(table, value.type, prefix)
-    )
     for value in block.args:
-        yield from _one(value, marked(notes[value.index], value, INTERFACE))
+        yield from _one(value, marked_type(notes[value.index], value.type, INTERFACE))
     for op in block.ops:
         for value in op.results:
-            mark = (
-                marked(op.attributes, value, "") if name_of(op) and len(op.results) == 1 else None
-            )
-            yield from _one(value, mark)
+            one = name_of(op) and len(op.results) == 1
+            yield from _one(value, marked_type(op.attributes, value.type) if one else None)
 
 
 def _one(value: SSAValue, mark: Attribute | None) -> Iterator[tuple[SSAValue, QParams]]:

@@ -14,11 +14,11 @@ from qdialect.lowerings.laid_out import Order, identity_order
 from qdialect.qparams import QParams
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised, all_known
-from qdialect.raising.tosa.convert import Handler, Raiser
 from qdialect.raising.tosa.facts import known, numbers
+from qdialect.raising.tosa.raiser import Handler, Raiser
 
 
-def held(r: Raiser, x: Raised, value: SSAValue, order: Order | None = None) -> SSAValue:
+def as_typed(r: Raiser, x: Raised, value: SSAValue, order: Order | None = None) -> SSAValue:
     """`x` as it is typed; a constant with what is known of it, or as plain numbers."""
     order = x.order if order is None else order
     if x.array is not None and r.meanings.is_quantized(value):
@@ -56,7 +56,7 @@ def _reshape(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     if x.array is not None:
         return Raised(identity_order(len(shape)), None, x.array.reshape(shape), x.element)
     order = identity_order(x.rank)
-    value = held(r, x, op.operands[0], order)
+    value = as_typed(r, x, op.operands[0], order)
     kept = x.params
     if kept is not None and not kept.is_per_tensor:
         return _reshaped_per_axis(r, op, x, shape)
@@ -120,7 +120,7 @@ def _pad(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     amounts = numbers(op, 1, r.session)
     fill = known(op, 2, r.session).reshape(-1)[0] if len(op.operands) > 2 else 0
     low, high = along(x.order, amounts[::2]), along(x.order, amounts[1::2])
-    stored = held(r, x, value)
+    stored = as_typed(r, x, value)
     params = Raised(x.order, stored).params
     if params is None:
         return Raised(x.order, r.op(nn.PadOp, stored, low=low, high=high, value=float(fill)))
@@ -144,7 +144,7 @@ def _slice(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
         raise Unraisable("dynamic-shape", "how much it takes is not known")
     starts = along(x.order, start)
     stops = along(x.order, [a + n for a, n in zip(start, size, strict=True)])
-    stored = held(r, x, op.operands[0])
+    stored = as_typed(r, x, op.operands[0])
     out = r.op(nn.SliceOp, stored, starts=starts, stops=stops, steps=[1] * x.rank)
     return Raised(x.order, out)
 
@@ -152,13 +152,13 @@ def _slice(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
 def _reverse(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     (x,) = operands
     axis = x.order[integer_of(op, "axis")]
-    return Raised(x.order, r.op(nn.FlipOp, held(r, x, op.operands[0]), axes=[axis]))
+    return Raised(x.order, r.op(nn.FlipOp, as_typed(r, x, op.operands[0]), axes=[axis]))
 
 
 def _tile(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     x = operands[0]
     repeats = along(x.order, numbers(op, 1, r.session))
-    return Raised(x.order, r.op(nn.TileOp, held(r, x, op.operands[0]), repeats=repeats))
+    return Raised(x.order, r.op(nn.TileOp, as_typed(r, x, op.operands[0]), repeats=repeats))
 
 
 def _gather(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
@@ -167,7 +167,7 @@ def _gather(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     if indices.array is None or not (indices.array == indices.array[:1]).all():
         raise Unraisable("indices", "its indices are no constants, or differ between batches")
     where = r.constant(indices.array[0].astype(np.int64), i64)
-    value = held(r, x, op.operands[0], identity_order(3))
+    value = as_typed(r, x, op.operands[0], identity_order(3))
     return Raised(identity_order(3), r.op(nn.GatherOp, value, where, axis=1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from qdialect.ops.base import NNOp
 from qdialect.quant import UniformType
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
-from qdialect.raising.tosa.convert import Handler, Raiser
 from qdialect.raising.tosa.facts import number
-from qdialect.raising.tosa.movement import held
+from qdialect.raising.tosa.movement import as_typed
+from qdialect.raising.tosa.raiser import Handler, Raiser
 
 
 def _windows(op: Operation) -> dict[str, Any]:
@@ -39,7 +40,9 @@ def max_pool(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """`max_pool2d`."""
     (x,), order = operands, channels_last(4)
     _refuse_ignored_nan(op)
-    return Raised(order, r.op(nn.MaxPool2DOp, held(r, x, op.operands[0], order), **_windows(op)))
+    return Raised(
+        order, r.op(nn.MaxPool2DOp, as_typed(r, x, op.operands[0], order), **_windows(op))
+    )
 
 
 def average_pool(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
@@ -55,7 +58,7 @@ def average_pool(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised
     source, target = r.meanings.params(value, zeros[0]), r.meanings.params(value, zeros[1])
     if source.storage.width > 8:
         raise Unraisable("storage", "it averages integers of 16 bits by reciprocals")
-    largest = int(np.prod(properties["kernel"]))
+    largest = prod(integers_of(op, "kernel"))
     if not all(_is_mean(count) for count in range(1, largest + 1)):
         raise Unraisable("rounding", "its reciprocals do not give the mean, rounded half up")
     stored = r.typed(x, source, order)
@@ -87,7 +90,7 @@ def _reduction(kind: type[NNOp], name: str) -> Handler:
         if str(x.storage) == "i1":
             raise Unraisable("type", "it reduces booleans")
         axes = [x.order[integer_of(op, "axis")]]
-        stored = held(r, x, value)
+        stored = as_typed(r, x, value)
         params = Raised(x.order, stored).params
         if params is not None and not params.is_per_tensor and params.axis in axes:
             raise Unraisable("axis", "it reduces a dimension of different scales")

@@ -13,8 +13,8 @@ from qdialect.quant import RescaleOp, UniformType
 from qdialect.quant.rescale import MAX_SHIFT
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
-from qdialect.raising.tosa.convert import Handler, Raiser
 from qdialect.raising.tosa.facts import Rescaling
+from qdialect.raising.tosa.raiser import Handler, Raiser
 
 _WIDTHS = (8, 16, 32)
 
@@ -57,15 +57,15 @@ def with_sign(params: QParams, unsigned: bool) -> QParams:
 def _source(r: Raiser, x: Raised, op: Operation, given: Rescaling, target: QParams) -> QParams:
     """The qparams to read the operand with: along its last dimension where pairs differ."""
     zero, value = given.zeros[0], op.operands[0]
-    held = x.params
+    present = x.params
     if not given.per_channel:
-        if held is not None and held.zero_point_list() == [zero] * held.count:
-            if held.storage.signed != given.unsigned[0]:
-                return held
+        fits = present is not None and present.zero_point_list() == [zero] * present.count
+        if present is not None and fits and present.storage.signed != given.unsigned[0]:
+            return present
         return with_sign(r.meanings.params(value, zero), given.unsigned[0])
     axis = x.order[-1]
-    if held is not None and held.axis == axis and held.count == len(given.pairs):
-        return held
+    if present is not None and present.axis == axis and present.count == len(given.pairs):
+        return present
     if zero:
         raise Unraisable("zero-point", "it has a factor for each channel and a zero point")
     scales = [float(ratio) * target.scale or target.scale for ratio in given.ratios]

@@ -78,14 +78,14 @@ def _tested(tie: SSAValue, given: Rescaling, session: QContext) -> SSAValue | No
     mask, half = (constant_of(op.operands[1], session) for op in (low, apart))
     if mask is None or half is None:
         return None
-    wanted = [_bits(pair) for pair in given.pairs]
-    masks, halves = (np.array(column) for column in zip(*wanted, strict=True))
+    expected = [_bits(pair) for pair in given.pairs]
+    masks, halves = (np.array(column) for column in zip(*expected, strict=True))
     same = _equal(mask, masks) and _equal(half, halves)
     return low.operands[0] if same else None
 
 
-def _equal(found: NDArray[Any], wanted: NDArray[Any]) -> bool:
-    return found.size == wanted.size and bool((found.reshape(-1) == wanted).all())
+def _equal(found: NDArray[Any], expected: NDArray[Any]) -> bool:
+    return found.size == expected.size and bool((found.reshape(-1) == expected).all())
 
 
 def _bits(pair: tuple[int, int]) -> tuple[int, int]:

@@ -21,8 +21,15 @@ from qdialect.reference.values import Array, Evaluation, place
 class Machine(Protocol):
     """What runs the ops around."""
 
-    evaluation: Evaluation
-    variables: MutableMapping[str, Array]
+    @property
+    def evaluation(self) -> Evaluation:
+        """What kernels may use."""
+        ...
+
+    @property
+    def variables(self) -> MutableMapping[str, Array]:
+        """What was written to variables, by name."""
+        ...
 
     def region(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
         """What the one block of a region yields."""

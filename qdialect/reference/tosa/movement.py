@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Operation
 
 from qdialect.dialects.tosa.attributes import flag_of, integer_of, integers_of
@@ -103,7 +104,7 @@ def _reduction(
     return kernel
 
 
-def _turned(real: Array, imaginary: Array, inverse: bool) -> Array:
+def _turned(real: Array, imaginary: Array, inverse: bool) -> NDArray[np.complex128]:
     """The discrete Fourier transform in two dimensions; the inverse is not divided."""
     values = real.astype(np.float64) + 1j * imaginary.astype(np.float64)
     if inverse:
@@ -118,7 +119,7 @@ def _fft2d(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> 
 
 def _rfft2d(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """The first half of the last dimension."""
-    values = np.fft.rfft2(operands[0].astype(np.float64), axes=(1, 2))
+    values: NDArray[np.complex128] = np.fft.rfft2(operands[0].astype(np.float64), axes=(1, 2))
     return [*result(op, values.real, evaluation), *result(op, values.imag, evaluation, 1)]
 
 

@@ -60,7 +60,7 @@ def width_of(type: Attribute) -> int:
     if quantized is not None:
         return quantized.qparams.storage.width
     element = element_type(type)
-    return element.width.data if isinstance(element, IntegerType) else 64
+    return cast("Any", element).width.data if isinstance(element, IntegerType) else 64
 
 
 def reals(array: Array, type: Attribute) -> Doubles:

@@ -17,6 +17,7 @@ from qdialect.dialects.tosa.attributes import integers_of, keyword_of
 from qdialect.reference.tosa.conversion import scaled
 from qdialect.reference.tosa.values import (
     Doubles,
+    Longs,
     bounds,
     ignores_nan,
     is_float,
@@ -161,14 +162,14 @@ def _average_pool(op: Operation, operands: Sequence[Array], evaluation: Evaluati
 def _resize(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """[N, H, W, C]: nearest pixels, or weighted ones, of integers not divided by the weights."""
     kind = op.operands[0].type
-    x = reals(operands[0], kind)
+    x: Doubles = reals(operands[0], kind)
     scale, offset, border = (longs(operand) for operand in operands[1:4])
     bilinear = keyword_of(op, "mode", "NEAREST_NEIGHBOR") == "BILINEAR"
     for axis in (0, 1):
         above, below = int(scale[2 * axis]), int(scale[2 * axis + 1])
-        size = x.shape[axis + 1]
-        count = ((size - 1) * above - int(offset[axis]) + int(border[axis])) // below + 1
-        at = np.arange(count) * below + int(offset[axis])
+        size = operands[0].shape[axis + 1]
+        count: int = ((size - 1) * above - int(offset[axis]) + int(border[axis])) // below + 1
+        at: Longs = np.arange(count) * below + int(offset[axis])
         first, part = at // above, at % above
         low, high = (np.clip(first + n, 0, size - 1) for n in (0, 1))
         if bilinear:
@@ -179,7 +180,8 @@ def _resize(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
                 weight, unit = weight / above, 1.0
             x = np.take(x, low, axis + 1) * (unit - weight) + np.take(x, high, axis + 1) * weight
         else:
-            x = np.take(x, np.where(2 * part >= above, high, low), axis + 1)
+            chosen = np.where(2 * part >= above, high, low)
+            x = np.take(x, chosen, axis + 1)
     return _as_sum(op, x, evaluation)
 
 

@@ -1,7 +1,7 @@
 """Arguments of regions that stand before them: loop variables and carried values.
 
-    scf.for %i = %lb to %ub step %s iter_args(%sum = %init) -> (f32) { .. }
-            ~~ Argument                      ~~~~~~~~~~~~~~ Assignments
+scf.for %i = %lb to %ub step %s iter_args(%sum = %init) -> (f32) { .. }
+        ~~ Argument                      ~~~~~~~~~~~~~~ Assignments
 """
 
 # pyright: reportPrivateUsage=false
