@@ -36,6 +36,7 @@ from qdialect.lowerings.debug_attributes import (
 )
 from qdialect.lowerings.laid_out import identity_order
 from qdialect.ops import shape_of
+from qdialect.ops.constants import element_name
 from qdialect.quant import UniformType, quant_element
 from qdialect.quant.arithmetic import ARITHMETIC_KEY
 from qdialect.raising.errors import Unraisable
@@ -46,6 +47,7 @@ from qdialect.raising.tosa.meanings import Meanings
 from qdialect.raising.tosa.raiser import Handler, Raiser
 from qdialect.rewrite.remarks import Remark, key_text, location_text
 from qdialect.verify.verifier import op_error
+from qdialect.weights import DTYPES
 
 _MARKS = (SCALE, ZERO_POINT, AXIS, ORDER, STORAGE)
 
@@ -203,9 +205,8 @@ class _Function:
         kind = cast("TensorType[Any]", value.type)
         element = quant_element(kind)
         stored = kind.element_type if element is None else _stored_element(element)
-        known = (
-            array is not None and array.dtype.kind in "fib" and str(stored)[:2] not in ("f8", "f4")
-        )
+        name = element_name(stored)
+        known = array is not None and name in DTYPES and name[:2] not in ("bf", "f8")
         if not known:
             self._keep(op)
             return
