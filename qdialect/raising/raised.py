@@ -157,7 +157,7 @@ class Builder:
         x = self.in_order(x, identity_order(x.rank) if order is None else order)
         if x.array is not None:
             assert x.element is not None
-            return self.constant(_inverted(x.array, x.order), x.element)
+            return self.constant(inverted(x.array, x.order), x.element)
         assert x.value is not None
         return x.value if x.params is None else self._read(x.value, storage_type(x.params))
 
@@ -165,7 +165,7 @@ class Builder:
         """`x`, stored integers, with `params` (along dimensions of the value)."""
         x = self.in_order(x, x.order if order is None else order)
         if x.array is not None:
-            return self.constant(_stored(_inverted(x.array, x.order), params), UniformType(params))
+            return self.constant(_stored(inverted(x.array, x.order), params), UniformType(params))
         assert x.value is not None
         if x.params == params:
             return x.value
@@ -187,7 +187,7 @@ class Builder:
         return self._cached[key]
 
 
-def _inverted(array: NDArray[Any], order: Order) -> NDArray[Any]:
+def inverted(array: NDArray[Any], order: Order) -> NDArray[Any]:
     """What the value of `order` holds of an array of the other dialect."""
     import numpy as np
 

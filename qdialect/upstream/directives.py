@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import cast
 
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Attribute, Block, Region
+from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
@@ -273,6 +273,15 @@ class FunctionType(Directive):
         assign_types(state, self.inputs, list(kind.inputs.data))
         assign_types(state, self.outputs, list(kind.outputs.data))
 
+    def parse_optional(self, state: Reading) -> bool:
+        if state.parser._current_token.kind is not MLIRTokenKind.L_PAREN:
+            return False
+        self.parse(state)
+        return True
+
+    def is_present(self, state: Writing) -> bool:
+        return any(len(state.values(name)) for name in self.inputs)
+
     def print(self, state: Writing) -> None:
         state.printer.print_function_type(
             [kind for name in self.inputs for kind in state.types(name)],
@@ -336,7 +345,6 @@ def close_region(state: Reading, region: Region, terminator: str) -> None:
 
 
 def _is_terminator(op: object) -> bool:
-    from xdsl.ir import Operation
     from xdsl.traits import IsTerminator
 
     return cast("Operation", op).has_trait(IsTerminator, value_if_unregistered=False)
@@ -516,6 +524,10 @@ class CustomSyntax(ABC):
     def print(self, state: Writing, arguments: Sequence[Directive | str]) -> None:
         """Write it."""
 
+    def can_write(self, op: Operation) -> bool:
+        """Whether this syntax has words for `op`; else it is written in the generic form."""
+        return True
+
     def parse_optional(self, state: Reading, arguments: Sequence[Directive | str]) -> bool:
         """Read it, if it is there."""
         raise TypeError(f"{type(self).__name__} cannot begin a group")
@@ -590,6 +602,26 @@ _MODULES = {
     "TraitDictionary": "structured",
     "TypeList": "types",
     "TypeUnless": "types",
+    "VariableOpTypeOrInitialValue": "properties",
+    "WordDictionary": "properties",
+    "ComplexOpType": "operation_types",
+    "PairwiseOpType": "operation_types",
+    "SameOperandsAndResultType": "operation_types",
+    "SelectOpType": "operation_types",
+    "TupleOpType": "operation_types",
+    "VariadicSameOperandsAndResultType": "operation_types",
+    "ConvolutionDimensions": "dimension_numbers",
+    "CustomCallTarget": "dimension_numbers",
+    "DotDimensionNumbers": "dimension_numbers",
+    "ExponentMantissa": "dimension_numbers",
+    "PrecisionConfig": "dimension_numbers",
+    "PrecisionConfigAndAlgorithm": "dimension_numbers",
+    "SliceRanges": "dimension_numbers",
+    "VariadicOperandWithAttribute": "dimension_numbers",
+    "WindowAttributes": "dimension_numbers",
+    "ConstantValue": "loops_and_reductions",
+    "Reduction": "loops_and_reductions",
+    "WhileLoop": "loops_and_reductions",
 }
 
 

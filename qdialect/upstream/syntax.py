@@ -11,7 +11,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.upstream.attributes import default_of
-from qdialect.upstream.directives import print_all
+from qdialect.upstream.directives import Custom, print_all
 from qdialect.upstream.grammar import format_of
 from qdialect.upstream.states import (
     OPERAND_SEGMENTS,
@@ -59,7 +59,8 @@ def is_written(op: Operation) -> bool:
         parts_of(row, op)
     except VerifyException:
         return False
-    return True
+    customs = (part.syntax for part in found.elements if isinstance(part, Custom))
+    return all(syntax.can_write(op) for syntax in customs)
 
 
 def print_op(op: Operation, printer: Printer) -> bool:

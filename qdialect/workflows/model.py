@@ -74,7 +74,7 @@ def load(
 ) -> Model:
     """The model in a `.onnx`, `.mlir` or `.mlirbc` file, verified.
 
-    Functions in TOSA are raised to `nn` and `quant` (`raised`), unless `as_written`.
+    Functions in TOSA and StableHLO are raised to `nn` and `quant` (`raised`), unless `as_written`.
 
     `dims` are numbers that symbolic extents of its inputs get, by name; `typical_dims` numbers
     they are only priced as (default: 1 in a first dimension, 128 in others).
@@ -112,14 +112,14 @@ def load(
 
 def raised(model: Model, dialect: str | None = None) -> Model:
     """`model` with functions in another dialect (all that are known, or `dialect`) as `nn` and
-    `quant`, bit by bit. What has no counterpart stays, and remarks of the session say why; a
+    `quant`. What has no counterpart stays, and remarks of the session say why; a
     model without such ops is given back as it is."""
+    from qdialect.analysis.index import every_op
     from qdialect.passes.importing.dialects import IMPORTS
 
-    loaded = {dialect.name for dialect in model.ctx.loaded_dialects}
+    used = {op.name.partition(".")[0] for op in every_op(model.module)}
     for name in IMPORTS if dialect is None else (dialect,):
-        found = name in loaded and any(op.name.startswith(f"{name}.") for op in model.module.walk())
-        if found:
+        if name in used:
             model = run_passes(model, IMPORTS[name], verify_each=False)
     return model
 

@@ -54,6 +54,8 @@ MLIR = {
 STABLEHLO = {
     "stablehlo": ("stablehlo/dialect/StablehloOps.td",),
     "chlo": ("stablehlo/dialect/ChloOps.td",),
+    "check": ("stablehlo/tests/CheckOps.td",),
+    "interpreter": ("stablehlo/reference/InterpreterOps.td",),
 }
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
-from typing_extensions import override
+from typing_extensions import Self, override
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import (
     Attribute,
@@ -111,16 +111,25 @@ class RecordAttr(Data[tuple[Field, ...]], ABC):
             printer.print_string(str(value))
 
     @classmethod
+    def read(cls, parser: AttrParser) -> Self:
+        """What stands after the name of the attribute."""
+        return cls(cls.parse_parameter(parser))
+
+    @classmethod
     @override
     def parse_parameter(cls, parser: AttrParser) -> tuple[Field, ...]:
-        def entry() -> tuple[str, Field]:
+        found: dict[str, Field] = {}
+        parser.parse_punctuation("<")
+        # A comma after the last field is read too.
+        while parser.parse_optional_punctuation(">") is None:
             name = parser.parse_identifier()
             if name not in cls.fields:
                 parser.raise_error(f"{cls.name} has {', '.join(cls.fields)}, no '{name}'")
             parser.parse_punctuation("=")
-            return name, _field(parser, cls.fields[name])
-
-        found = dict(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry))
+            found[name] = _field(parser, cls.fields[name])
+            if parser.parse_optional_punctuation(",") is None:
+                parser.parse_punctuation(">")
+                break
         return tuple(found.get(name, _nothing(kind)) for name, kind in cls.fields.items())
 
 
@@ -172,8 +181,8 @@ class DotDimensionsAttr(RecordAttr):
     """`#stablehlo.dot<lhs_contracting_dimensions = [1], ...>`."""
 
     name = "stablehlo.dot"
-    fields = dict.fromkeys(_DOT, "ints")
-    elided = _DOT
+    fields: ClassVar[Mapping[str, str]] = dict.fromkeys(_DOT, "ints")
+    elided: ClassVar[Sequence[str]] = _DOT
 
 
 @irdl_attr_definition
@@ -181,8 +190,8 @@ class GatherDimensionsAttr(RecordAttr):
     """`#stablehlo.gather<offset_dims = [1], ..., index_vector_dim = 1>`."""
 
     name = "stablehlo.gather"
-    fields = {**dict.fromkeys(_GATHER, "ints"), _VECTOR: "int"}
-    elided = (*_GATHER, _VECTOR)
+    fields: ClassVar[Mapping[str, str]] = {**dict.fromkeys(_GATHER, "ints"), _VECTOR: "int"}
+    elided: ClassVar[Sequence[str]] = (*_GATHER, _VECTOR)
 
 
 @irdl_attr_definition
@@ -190,8 +199,8 @@ class ScatterDimensionsAttr(RecordAttr):
     """`#stablehlo.scatter<update_window_dims = [1], ..., index_vector_dim = 1>`."""
 
     name = "stablehlo.scatter"
-    fields = {**dict.fromkeys(_SCATTER, "ints"), _VECTOR: "int"}
-    elided = (*_SCATTER, _VECTOR)
+    fields: ClassVar[Mapping[str, str]] = {**dict.fromkeys(_SCATTER, "ints"), _VECTOR: "int"}
+    elided: ClassVar[Sequence[str]] = (*_SCATTER, _VECTOR)
 
 
 @irdl_attr_definition
@@ -199,8 +208,8 @@ class RaggedDotDimensionsAttr(RecordAttr):
     """`#chlo.ragged_dot<..., lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>`."""
 
     name = "chlo.ragged_dot"
-    fields = dict.fromkeys(_RAGGED, "ints")
-    elided = _RAGGED
+    fields: ClassVar[Mapping[str, str]] = dict.fromkeys(_RAGGED, "ints")
+    elided: ClassVar[Sequence[str]] = _RAGGED
 
 
 @irdl_attr_definition
@@ -208,7 +217,7 @@ class ChannelHandleAttr(RecordAttr):
     """`#stablehlo.channel_handle<handle = 1, type = 0>`."""
 
     name = "stablehlo.channel_handle"
-    fields = {"handle": "int", "type": "int"}
+    fields: ClassVar[Mapping[str, str]] = {"handle": "int", "type": "int"}
 
 
 @irdl_attr_definition
@@ -216,7 +225,7 @@ class DotAlgorithmAttr(RecordAttr):
     """What a product may be computed in."""
 
     name = "stablehlo.dot_algorithm"
-    fields = {
+    fields: ClassVar[Mapping[str, str]] = {
         "lhs_precision_type": "attribute",
         "rhs_precision_type": "attribute",
         "accumulation_type": "attribute",
@@ -232,7 +241,7 @@ class OutputOperandAliasAttr(RecordAttr):
     """Which result of a custom call is written into which operand."""
 
     name = "stablehlo.output_operand_alias"
-    fields = {
+    fields: ClassVar[Mapping[str, str]] = {
         "output_tuple_indices": "ints",
         "operand_index": "int",
         "operand_tuple_indices": "ints",
@@ -244,8 +253,13 @@ class ResultAccuracyAttr(RecordAttr):
     """How far a function may be off."""
 
     name = "stablehlo.result_accuracy"
-    fields = {"atol": "float", "rtol": "float", "ulps": "int", "mode": "attribute"}
-    elided = ("atol", "rtol", "ulps")
+    fields: ClassVar[Mapping[str, str]] = {
+        "atol": "float",
+        "rtol": "float",
+        "ulps": "int",
+        "mode": "attribute",
+    }
+    elided: ClassVar[Sequence[str]] = ("atol", "rtol", "ulps")
 
 
 @irdl_attr_definition
@@ -270,7 +284,7 @@ class TypeExtensionsAttr(ParametrizedAttribute):
     @override
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            extents = [int(n) for n in self.bounds.get_values()]
+            extents = [int(n) for n in cast("DenseArrayBase[Any]", self.bounds).get_values()]
             printer.print_string(", ".join("?" if n == _UNKNOWN else str(n) for n in extents))
 
 
@@ -305,7 +319,7 @@ class ComparisonDirectionAttr(EnumAttr):
     """How two elements are compared."""
 
     name = "stablehlo.comparison_direction"
-    cases = _COMPARISONS
+    cases: ClassVar[Sequence[str]] = _COMPARISONS
 
 
 @irdl_attr_definition
@@ -313,7 +327,7 @@ class ComparisonTypeAttr(EnumAttr):
     """As what elements are compared."""
 
     name = "stablehlo.comparison_type"
-    cases = _COMPARED
+    cases: ClassVar[Sequence[str]] = _COMPARED
 
 
 @irdl_attr_definition
@@ -321,7 +335,7 @@ class PrecisionAttr(EnumAttr):
     """How exactly the factors of a product are taken."""
 
     name = "stablehlo.precision"
-    cases = _PRECISIONS
+    cases: ClassVar[Sequence[str]] = _PRECISIONS
 
 
 @irdl_attr_definition
@@ -329,7 +343,7 @@ class FftTypeAttr(EnumAttr):
     """Which Fourier transform."""
 
     name = "stablehlo.fft_type"
-    cases = ("FFT", "IFFT", "RFFT", "IRFFT")
+    cases: ClassVar[Sequence[str]] = ("FFT", "IFFT", "RFFT", "IRFFT")
 
 
 @irdl_attr_definition
@@ -337,7 +351,7 @@ class TransposeAttr(EnumAttr):
     """How the matrix of a triangular system is taken."""
 
     name = "stablehlo.transpose"
-    cases = ("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
+    cases: ClassVar[Sequence[str]] = ("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 
 
 @irdl_attr_definition
@@ -345,7 +359,7 @@ class RngDistributionAttr(EnumAttr):
     """How random numbers are distributed."""
 
     name = "stablehlo.rng_distribution"
-    cases = ("UNIFORM", "NORMAL")
+    cases: ClassVar[Sequence[str]] = ("UNIFORM", "NORMAL")
 
 
 @irdl_attr_definition
@@ -353,7 +367,7 @@ class RngAlgorithmAttr(EnumAttr):
     """How random bits are made."""
 
     name = "stablehlo.rng_algorithm"
-    cases = ("DEFAULT", "THREE_FRY", "PHILOX")
+    cases: ClassVar[Sequence[str]] = ("DEFAULT", "THREE_FRY", "PHILOX")
 
 
 @irdl_attr_definition
@@ -379,7 +393,7 @@ class ChloComparisonDirectionAttr(EnumAttr):
     """How two elements are compared."""
 
     name = "chlo.comparison_direction"
-    cases = _COMPARISONS
+    cases: ClassVar[Sequence[str]] = _COMPARISONS
 
 
 @irdl_attr_definition
@@ -387,7 +401,7 @@ class ChloComparisonTypeAttr(EnumAttr):
     """As what elements are compared."""
 
     name = "chlo.comparison_type"
-    cases = _COMPARED
+    cases: ClassVar[Sequence[str]] = _COMPARED
 
 
 @irdl_attr_definition
@@ -395,7 +409,7 @@ class ChloPrecisionAttr(EnumAttr):
     """How exactly the factors of a product are taken."""
 
     name = "chlo.precision"
-    cases = _PRECISIONS
+    cases: ClassVar[Sequence[str]] = _PRECISIONS
 
 
 @irdl_attr_definition

@@ -92,5 +92,5 @@ def _values(bits: Array, kind: Attribute, width: int, evaluation: Evaluation) ->
     if dtype.kind == "c" and width == 128:
         low, high = (_masked(_shifted(bits, s), 64).astype(np.uint64) for s in (0, 64))
         return np.stack([low, high], -1).view(np.complex128)[..., 0]
-    size = dtype.itemsize
-    return np.ascontiguousarray(bits.astype(np.uint64).astype(f"u{size}")).view(dtype)
+    plain = bits.astype(np.uint64).astype(f"u{dtype.itemsize}")
+    return np.ascontiguousarray(plain).view(dtype).reshape(bits.shape)

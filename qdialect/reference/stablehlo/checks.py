@@ -28,7 +28,7 @@ def _expected(call: Call, operands: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def _require(call: Call, holds: Array, actual: Array, expected: Array) -> list[Array]:
-    wrong = np.argwhere(~np.broadcast_to(np.asarray(holds, bool), actual.shape))
+    wrong = np.argwhere(~np.asarray(holds, bool).reshape(actual.shape))
     if len(wrong):
         index = tuple(int(i) for i in wrong[0])
         raise InputError(
@@ -50,9 +50,9 @@ def _almost_equal(call: Call, operands: Sequence[Array]) -> list[Array]:
     said = call.attribute("tolerance")
     tolerance = said.value.data if isinstance(said, FloatAttr) else _TOLERANCE
     if actual.dtype.kind == "c":
-        holds = _near(actual.real, expected.real, tolerance)
+        holds = _near(np.real(actual), np.real(expected), tolerance)
         return _require(
-            call, holds & _near(actual.imag, expected.imag, tolerance), actual, expected
+            call, holds & _near(np.imag(actual), np.imag(expected), tolerance), actual, expected
         )
     return _require(call, _near(actual, expected, tolerance), actual, expected)
 
@@ -73,12 +73,16 @@ def _close(call: Call, operands: Sequence[Array]) -> list[Array]:
     actual, expected = operands
     most, least = call.integer("max_ulp_difference", 1), call.integer("min_ulp_difference", 0)
     if actual.dtype.kind == "c":
-        parts = [(actual.real, expected.real), (actual.imag, expected.imag)]
+        parts = [(np.real(actual), np.real(expected)), (np.imag(actual), np.imag(expected))]
     else:
         parts = [(actual, expected)]
     holds = np.ones(actual.shape, bool)
     for a, b in parts:
-        apart = _floats_between(a, b, str(element_type(call.operand_types[0])))
+        apart = _floats_between(
+            np.ascontiguousarray(a),
+            np.ascontiguousarray(b),
+            str(element_type(call.operand_types[0])),
+        )
         finite = np.isfinite(a) & np.isfinite(b)
         same = (a == b) | ((a != a) & (b != b))
         holds = holds & np.where(finite, (apart <= most) & (apart >= least), same)
@@ -89,11 +93,11 @@ def _floats_between(a: Array, b: Array, element: str) -> Array:
     """How many floats of the type are between two."""
     shift = 16 if element == "bf16" else 0
     places: list[Array] = []
-    for x in (a, b):
+    for x in np.broadcast_arrays(a, b):
         size = x.dtype.itemsize
-        bits = np.asarray(x.view(f"i{size}") >> shift, object)
+        bits = np.array(x.view(f"i{size}").astype(object) >> shift, object)
         places.append(np.where(bits < 0, -(bits + (1 << (8 * size - 1 - shift))), bits))
-    return np.abs(places[0] - places[1])
+    return np.abs(np.asarray(places[0] - places[1], object)).astype(np.float64)
 
 
 FUNCTIONS: dict[str, Function] = {

@@ -5,11 +5,12 @@ Sums of floats are added up in f64 and rounded once; sums of integers wrap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
+from qdialect.dialects.stablehlo.attributes import ConvolutionDimensionsAttr, RecordAttr
 from qdialect.errors import InputError, UnsupportedError
 from qdialect.reference.stablehlo.call import Call, Function, as_numbers, is_integer
 from qdialect.reference.stablehlo.movement import padded
@@ -35,10 +36,9 @@ def _result(call: Call, value: Array) -> Array:
 
 
 def _dims(call: Call, name: str) -> tuple[int, ...]:
-    numbers = cast(
-        "dict[str, tuple[int, ...]]", call.require("dot_dimension_numbers").values
-    )
-    return numbers[name]
+    found = call.require("dot_dimension_numbers")
+    numbers: Mapping[str, Any] = found.values if isinstance(found, RecordAttr) else {}
+    return cast("tuple[int, ...]", numbers[name])
 
 
 def product(
@@ -81,8 +81,11 @@ def _dot(call: Call, operands: Sequence[Array]) -> list[Array]:
 
 
 def _convolution(call: Call, operands: Sequence[Array]) -> list[Array]:
-    x, w = _wide(call, operands[:2]) if len(operands) == 2 else _wide(_two(call), operands[:2])
-    layouts = cast("tuple[Sequence[str], ...]", getattr(call.require("dimension_numbers"), "data"))  # noqa: B009
+    x, w = _wide(_of_two(call), operands[:2])
+    found = call.require("dimension_numbers")
+    if not isinstance(found, ConvolutionDimensionsAttr):
+        raise InputError(f"'{call.name}' op has no dimension numbers", code="bad-op")
+    layouts = found.data
     names = sorted((n for n in layouts[0] if n.isdigit()), key=int)
     rank = len(names)
     x = x.transpose([layouts[0].index(n) for n in ("b", "f", *names)])
@@ -94,31 +97,23 @@ def _convolution(call: Call, operands: Sequence[Array]) -> list[Array]:
     padding = call.pairs("padding", rank)
     if len(operands) > 2:
         padding = np.asarray(operands[2], np.int64).reshape(rank, 2)
-    w = np.flip(w, [d + 2 for d, flipped in enumerate(reversal) if flipped])
+    w = np.flip(w, tuple(d + 2 for d, flipped in enumerate(reversal) if flipped))
     zero = np.zeros((), x.dtype)
     low, high = ([0, 0, *(int(v) for v in padding[:, side])] for side in (0, 1))
     x = padded(x, zero, low, high, [0, 0, *(n - 1 for n in base)])
     groups, batches = call.integer("feature_group_count", 1), call.integer("batch_group_count", 1)
-    if batches > 1:
-        # The batch is split, and each part meets its share of the output features.
-        parts = np.split(x, batches, 0)
-        shares = np.split(w, batches, 0)
-        pieces = [
-            _windows(part, share, strides, dilation)
-            for part, share in zip(parts, shares, strict=True)
-        ]
-    else:
-        parts, shares = np.split(x, groups, 1), np.split(w, groups, 0)
-        pieces = [
-            _windows(part, share, strides, dilation)
-            for part, share in zip(parts, shares, strict=True)
-        ]
+    # In groups of the batch, each part meets its share of the output features.
+    parts = np.split(x, batches, 0) if batches > 1 else np.split(x, groups, 1)
+    shares = np.split(w, len(parts), 0)
+    pieces = [
+        _windows(part, share, strides, dilation) for part, share in zip(parts, shares, strict=True)
+    ]
     y = np.concatenate(pieces, 1)
     roles = ("b", "f", *names)
     return [_result(call, y.transpose([roles.index(n) for n in layouts[2]]))]
 
 
-def _two(call: Call) -> Call:
+def _of_two(call: Call) -> Call:
     return Call(call.op, call.operand_types[:2], call.result_types, call.evaluation)
 
 
@@ -189,9 +184,7 @@ def _ragged_dot(call: Call, operands: Sequence[Array]) -> list[Array]:
     numbers = str(call.attribute("ragged_dot_dimension_numbers"))
     if lhs.ndim != 2 or rhs.ndim != 3 or "lhs_ragged_dimensions = [0]" not in numbers:
         raise UnsupportedError(f"'{call.name}' with {numbers} is not computed")
-    x, w = _wide(
-        Call(call.op, call.operand_types[:2], call.result_types, call.evaluation), (lhs, rhs)
-    )
+    x, w = _wide(_of_two(call), (lhs, rhs))
     result = np.zeros((lhs.shape[0], rhs.shape[2]), x.dtype)
     first = 0
     for group, size in enumerate(sizes.tolist()):

@@ -148,7 +148,7 @@ def _double(function: Callable[..., Array]) -> Callable[..., Array]:
 def _maximum(a: Array, b: Array) -> Array:
     if a.dtype.kind != "c":
         return np.maximum(a, b)
-    larger = (a.real > b.real) | ((a.real == b.real) & (a.imag >= b.imag))
+    larger = (np.real(a) > np.real(b)) | ((np.real(a) == np.real(b)) & (np.imag(a) >= np.imag(b)))
     return np.where(larger, a, b)
 
 
@@ -171,6 +171,10 @@ def _cube_root(x: Array) -> Array:
     return np.cbrt(x) if x.dtype.kind != "c" else x ** (1 / 3)
 
 
+def _inverse_root(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
 def _logistic(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
@@ -179,14 +183,14 @@ def _log_plus_one(x: Array) -> Array:
     if x.dtype.kind != "c":
         return np.log1p(x)
     # |1 + x|^2 - 1 = a (a + 2) + b^2 keeps what 1 + a would round off.
-    a, b = x.real, x.imag
+    a, b = np.real(x), np.imag(x)
     return 0.5 * np.log1p(a * (a + 2) + b * b) + 1j * np.arctan2(b, 1 + a)
 
 
 def _exp_minus_one(x: Array) -> Array:
     if x.dtype.kind != "c":
         return np.expm1(x)
-    a, b = x.real, x.imag
+    a, b = np.real(x), np.imag(x)
     real = np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2
     return real + 1j * np.exp(a) * np.sin(b)
 
@@ -231,7 +235,7 @@ def _total_order(x: Array) -> Array:
 def _convert(call: Call, operands: Sequence[Array]) -> list[Array]:
     (x,), target = _numbers(call, operands), call.result_types[0]
     if x.dtype.kind == "c" and not is_complex(target):
-        x = x.real
+        x = np.real(x)
     if is_integer(target):
         if width_of(target) == 1 and not is_unsigned(target):
             return [x != 0]
@@ -268,14 +272,16 @@ def _reduce_precision(call: Call, operands: Sequence[Array]) -> list[Array]:
     rounded = np.where(np.abs(rounded) > largest, np.copysign(np.inf, wide), rounded)
     smallest = np.ldexp(1.0, 1 - bias)
     rounded = np.where(np.abs(rounded) < smallest, np.copysign(0.0, wide), rounded)
-    return [call.stored(np.where(np.isfinite(wide), rounded, wide).astype(x.dtype))]
+    # Without a mantissa there is no NaN.
+    others = np.where(np.isnan(wide) & (mantissa_bits == 0), np.inf, wide)
+    return [call.stored(np.where(np.isfinite(wide), rounded, others).astype(x.dtype))]
 
 
 def _complex(call: Call, operands: Sequence[Array]) -> list[Array]:
     real, imaginary = operands
-    result = np.empty(real.shape, call.dtype)
-    result.real, result.imag = real, imaginary
-    return [result]
+    # Not real + 1j * imaginary, which makes NaN of infinities.
+    parts = np.stack([real, imaginary], -1)
+    return [np.ascontiguousarray(parts).view(call.dtype).reshape(real.shape)]
 
 
 def _is_finite(call: Call, operands: Sequence[Array]) -> list[Array]:
@@ -335,7 +341,7 @@ FUNCTIONS: dict[str, Function] = {
     "remainder": _by_kind(np.fmod, _remainder),
     "round_nearest_afz": _numeric(_round_away),
     "round_nearest_even": _numeric(np.rint),
-    "rsqrt": _numeric(_double(lambda x: 1 / np.sqrt(x))),
+    "rsqrt": _numeric(_double(_inverse_root)),
     "select": _select,
     "shift_left": _shift("left"),
     "shift_right_arithmetic": _shift("arithmetic"),

@@ -42,16 +42,6 @@ ALL: Mapping[str, Function] = {
 }
 """By full name."""
 
-ELEMENTWISE = frozenset(
-    (
-        *(f"stablehlo.{name}" for name in elementwise.FUNCTIONS),
-        *(f"chlo.{name}" for name in elementwise.CHLO),
-        "stablehlo.uniform_quantize",
-        "stablehlo.uniform_dequantize",
-    )
-)
-"""The ops that compute element by element."""
-
 
 def _kernel(function: Function) -> Kernel:
     def kernel(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> Sequence[Array]:

@@ -28,7 +28,7 @@ def literal(value: Attribute, kind: Attribute, evaluation: Evaluation) -> Array:
         return as_element(array, kind, evaluation)
     if isinstance(value, DenseResourceAttr) or not isinstance(value, DenseIntOrFPElementsAttr):
         raise UnsupportedError(f"the elements of {value} are not known here")
-    elements = _elements(value)
+    elements = _elements(cast("Any", value))
     if elements.size == 1:
         elements = np.full(shape, elements.reshape(-1)[0], elements.dtype)
     elements = elements.reshape(shape)

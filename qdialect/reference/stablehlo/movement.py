@@ -7,21 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 
 from qdialect.errors import InputError, UnsupportedError
-from qdialect.quant import element_type, quant_element
+from qdialect.quant import element_type
 from qdialect.reference.stablehlo.bits import bitcast
+from qdialect.reference.stablehlo.bodies import body_of
 from qdialect.reference.stablehlo.call import Call, Function
 from qdialect.reference.stablehlo.literals import literal
 from qdialect.reference.values import Array
 
 
 def _constant(call: Call, operands: Sequence[Array]) -> list[Array]:
-    value = call.require("value")
-    if not isinstance(value, DenseIntOrFPElementsAttr):
-        return [literal(value, call.result_types[0], call.evaluation)]
-    return [literal(value, call.result_types[0], call.evaluation)]
+    return [literal(call.require("value"), call.result_types[0], call.evaluation)]
 
 
 def _iota(call: Call, operands: Sequence[Array]) -> list[Array]:
@@ -229,8 +226,6 @@ def _update(
     call: Call, inputs: Sequence[Array], where: tuple[Array, Array], updates: Sequence[Array]
 ) -> None:
     """Combine updates one position after the other, windows at once; what is outside stays."""
-    from qdialect.reference.stablehlo.bodies import body_of
-
     origin, window = where
     shape = np.array(inputs[0].shape, np.int64)[:, None]
     combine = body_of(call, call.op.regions[0])
@@ -264,12 +259,6 @@ def _as_read(function: Callable[[Call, Sequence[Array]], Sequence[Array]]) -> Fu
             raise InputError(f"'{call.name}' op {error}", code="bad-op") from None
 
     return kernel
-
-
-def keeps_type(call: Call) -> bool:
-    """Whether codes are only moved: operand and result have one quantized type, or none."""
-    first = quant_element(call.operand_types[0]) if call.operand_types else None
-    return first == quant_element(call.result_types[0])
 
 
 FUNCTIONS: dict[str, Function] = {
