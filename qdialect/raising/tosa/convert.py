@@ -160,7 +160,7 @@ class _Function:
 
     def _convert(self, op: Operation) -> None:
         name = name_of(op)
-        if name == "const":
+        if name == "const" or constant_of_arith(op):
             self._constant(op)
             return
         if name == "const_shape" or (not name and not op.operands and not op.results):
@@ -252,6 +252,11 @@ class _Function:
         function.properties["function_type"] = kind
         function.arg_attrs = _unmarked(function.arg_attrs, kind.inputs.data)
         function.res_attrs = _unmarked(function.res_attrs, kind.outputs.data)
+
+
+def constant_of_arith(op: Operation) -> bool:
+    """Whether an op is a tensor constant of arith."""
+    return op.name == "arith.constant" and _is_tensor(op.results[0].type)
 
 
 def _is_tensor(kind: Attribute) -> bool:
