@@ -24,7 +24,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext, session
-from qdialect.errors import InputError
+from qdialect.errors import QError
 from qdialect.lowerings.debug_attributes import (
     AXIS,
     INTERFACE,
@@ -49,6 +49,8 @@ from qdialect.rewrite.remarks import Remark, key_text, location_text
 from qdialect.verify.verifier import op_error
 from qdialect.weights import DTYPES
 
+_MISFITS = (Unraisable, ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError)
+"""What reading attributes that do not fit an op ends in, besides our own errors."""
 _MARKS = (SCALE, ZERO_POINT, AXIS, ORDER, STORAGE)
 
 
@@ -174,7 +176,7 @@ class _Function:
             operands = [self.known[value] for value in op.operands]
             raised = handler(self.raiser, op, operands)
             self._check(op, raised, count)
-        except (Unraisable, InputError, VerifyException) as error:
+        except (QError, VerifyException, *_MISFITS) as error:
             code = error.code if isinstance(error, Unraisable) else "invalid"
             self.raiser.forget(count)
             if name:

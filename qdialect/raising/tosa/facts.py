@@ -99,7 +99,7 @@ def rescaling_of(op: Operation, session: QContext) -> Rescaling | None:
         return None
     try:
         return Rescaling(op, session)
-    except (Unraisable, InputError, ValueError):
+    except (Unraisable, InputError, ValueError, IndexError, TypeError):
         return None
 
 

@@ -74,7 +74,7 @@ def average_pool(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised
 
 def _is_mean(count: int) -> bool:
     """Whether 8-bit sums of so many times 31 bits of 1/count, rounded half up, are the mean
-    rounded half away from zero: the reciprocal is a little too large, so that ties fall outwards."""
+    rounded half away from zero: the reciprocal is a little too large, so ties fall outwards."""
     reach = 256 * count
     sums = np.arange(-reach, reach + 1, dtype=np.int64)
     places = max(count - 1, 0).bit_length()
