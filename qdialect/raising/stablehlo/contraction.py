@@ -1,7 +1,7 @@
 """Products and convolutions with any dimension numbers.
 
 A transpose is written only where `nn` insists on an order that the operand does not have:
-constants are laid out as wanted, and values keep the order of the op before.
+constants are laid out as expected, and values keep the order of the op before.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def _computed(
     return in_floats(r, make, values, element)
 
 
-def _order(roles: Sequence[str], wanted: Sequence[str]) -> Order:
-    """Where each dimension goes that has a role: dimension d is `wanted.index(roles[d])`."""
-    return tuple(wanted.index(role) for role in roles)
+def _order(roles: Sequence[str], expected: Sequence[str]) -> Order:
+    """Where each dimension goes that has a role: dimension d is `expected.index(roles[d])`."""
+    return tuple(expected.index(role) for role in roles)
 
 
 def convolution(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:

@@ -286,10 +286,10 @@ class _Function:
         same = raised.kind == kind.element_type if element is None else found is not None
         if element is not None and found is not None:
             axis = element.qparams.axis
-            wanted = (
+            expected = (
                 element.qparams if axis is None else element.qparams.with_axis(raised.order[axis])
             )
-            same = found.qparams == wanted
+            same = found.qparams == expected
         if not same:
             raise Unraisable("type", f"its result would have the type {raised.value.type}")
 

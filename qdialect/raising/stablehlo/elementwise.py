@@ -52,9 +52,9 @@ def broadcast_operands(
     the result."""
     whole = [_short(r, shrunk(x), order) for x in operands]
     values = [unexpanded(v) for v in whole]
-    wanted = tuple(np.array(shape_of(op.results[0]))[list(_inverse(order))]) if order else ()
+    expected = tuple(np.array(shape_of(op.results[0]))[list(_inverse(order))]) if order else ()
     found = np.broadcast_shapes(*(shape_of(v) for v in values))
-    if tuple(found) != tuple(wanted):
+    if tuple(found) != tuple(expected):
         largest = max(range(len(values)), key=lambda i: operands[i].array is None)
         values[largest] = r.value(operands[largest], order)
     return values
