@@ -201,6 +201,64 @@ def test_what_has_no_counterpart_stays_and_runs() -> None:
     assert results(again, inputs)[1] == 10
 
 
+WRITTEN_OUT = """
+func.func @main(%f: tensor<2x6xf32>, %w: tensor<6x4xi8>) -> tensor<2x4xf32> {
+  %low = stablehlo.constant dense<-128.0> : tensor<f32>
+  %high = stablehlo.constant dense<127.0> : tensor<f32>
+  %s = stablehlo.constant dense<0.0517283> : tensor<2x6xf32>
+  %z = stablehlo.constant dense<3.0> : tensor<2x6xf32>
+  %0 = stablehlo.divide %f, %s : tensor<2x6xf32>
+  %1 = stablehlo.add %0, %z : tensor<2x6xf32>
+  %2 = stablehlo.clamp %low, %1, %high
+      : (tensor<f32>, tensor<2x6xf32>, tensor<f32>) -> tensor<2x6xf32>
+  %3 = stablehlo.round_nearest_even %2 : tensor<2x6xf32>
+  %4 = stablehlo.convert %3 : (tensor<2x6xf32>) -> tensor<2x6xi8>
+  %5 = stablehlo.dot_general %4, %w, contracting_dims = [1] x [0]
+      : (tensor<2x6xi8>, tensor<6x4xi8>) -> tensor<2x4xi32>
+  %6 = stablehlo.convert %w : (tensor<6x4xi8>) -> tensor<6x4xi32>
+  %none = stablehlo.constant dense<0> : tensor<i32>
+  %7 = stablehlo.reduce(%6 init: %none) applies stablehlo.add across dimensions = [0]
+      : (tensor<6x4xi32>, tensor<i32>) -> tensor<4xi32>
+  %three = stablehlo.constant dense<3> : tensor<4xi32>
+  %8 = stablehlo.multiply %7, %three : tensor<4xi32>
+  %9 = stablehlo.broadcast_in_dim %8, dims = [1] : (tensor<4xi32>) -> tensor<2x4xi32>
+  %10 = stablehlo.subtract %5, %9 : tensor<2x4xi32>
+  %11 = stablehlo.convert %10 : (tensor<2x4xi32>) -> tensor<2x4xf32>
+  %m = stablehlo.constant dense<0.00373231783> : tensor<2x4xf32>
+  %12 = stablehlo.multiply %11, %m : tensor<2x4xf32>
+  %y = stablehlo.constant dense<-6.0> : tensor<2x4xf32>
+  %13 = stablehlo.add %12, %y : tensor<2x4xf32>
+  %14 = stablehlo.clamp %low, %13, %high
+      : (tensor<f32>, tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %15 = stablehlo.round_nearest_even %14 : tensor<2x4xf32>
+  %16 = stablehlo.convert %15 : (tensor<2x4xf32>) -> tensor<2x4xi8>
+  %17 = stablehlo.convert %16 : (tensor<2x4xi8>) -> tensor<2x4xi32>
+  %back = stablehlo.constant dense<-6> : tensor<2x4xi32>
+  %18 = stablehlo.subtract %17, %back : tensor<2x4xi32>
+  %19 = stablehlo.convert %18 : (tensor<2x4xi32>) -> tensor<2x4xf32>
+  %t = stablehlo.constant dense<0.2117339> : tensor<2x4xf32>
+  %20 = stablehlo.multiply %19, %t : tensor<2x4xf32>
+  return %20 : tensor<2x4xf32>
+}
+"""
+
+
+def test_arithmetic_that_was_written_out() -> None:
+    """What `stablehlo-legalize-quant-to-math` makes of a product of quantized values."""
+    given = model(WRITTEN_OUT)
+    again = raised(given)
+    found = names(again)
+    assert left(again) == []
+    assert found["quant.qcast"] == found["quant.dcast"] == found["nn.matmul"] == 1
+    # One widens the weights, which are summed for the zero point; one quantizes again.
+    assert found["quant.rescale"] == 2
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x = rng.normal(0, 3, (2, 6)).astype(np.float32)
+        w = rng.integers(-128, 128, (6, 4)).astype(np.int8)
+        assert np.array_equal(results(given, [x, w])[0], results(again, [x, w])[0])
+
+
 JAX = pytest.mark.skipif("not __import__('importlib.util').util.find_spec('jax')")
 
 
