@@ -25,7 +25,7 @@ func.func @reduced() {
   %2:2 = stablehlo.reduce(%x init: %0), (%x init: %0) across dimensions = [1]
       : (tensor<2x3xi32>, tensor<2x3xi32>, tensor<i32>, tensor<i32>)
       -> (tensor<2xi32>, tensor<2xi32>)
-      reducer(%a: tensor<i32>, %c: tensor<i32>) (%b: tensor<i32>, %d: tensor<i32>) {
+      reducer(%a: tensor<i32>, %b: tensor<i32>) (%c: tensor<i32>, %d: tensor<i32>) {
     %3 = stablehlo.add %a, %b : tensor<i32>
     %4 = stablehlo.maximum %c, %d : tensor<i32>
     stablehlo.return %3, %4 : tensor<i32>, tensor<i32>

@@ -452,7 +452,24 @@ class MLIRParser(Parser):
         element = super()._parse_tensor_literal_element()
         if isinstance(element.value, int) and element.span.text.lstrip("-")[:2] in ("0x", "0X"):
             return _Bits(element.is_negative, element.value, element.span)
+        if isinstance(element.value, tuple) and "0x" in element.span.text.lower():
+            return _ComplexBits(element.is_negative, element.value, element.span)
         return element
+
+    @override
+    def _parse_optional_complex(self) -> tuple[Any, Any] | None:
+        """As the base class, but one part may be the bits of a float, which is an integer."""
+        start = self._current_token.span
+        if self.parse_optional_punctuation("(") is None:
+            return None
+        real, _ = self._parse_bool_int_or_float()
+        self.parse_punctuation(",")
+        imaginary, last = self._parse_bool_int_or_float()
+        self.parse_punctuation(")")
+        span = Span(start.start, last.end + 1, last.input)
+        if type(real) is not type(imaginary) and "0x" not in span.text.lower():
+            self.raise_error("Complex value must be either (float, float) or (int, int)")
+        return (real, imaginary), span
 
     @override
     def _parse_builtin_densearray_attr(self) -> DenseArrayBase | None:
@@ -522,6 +539,25 @@ class _Bits(_Literal):
         if bits >> 8 * width:
             parser.raise_error("hexadecimal float constant out of range for type", self.span)
         return next(type.iter_unpack(bits.to_bytes(width, "little")))
+
+
+class _ComplexBits(_Literal):
+    """A complex literal with a part that is given by its bits."""
+
+    @override
+    def to_type(
+        self, parser: AttrParser, type: AnyFloat | IntegerType | IndexType | ComplexType[Any]
+    ) -> Any:
+        if not isinstance(type, ComplexType) or not isinstance(type.element_type, AnyFloat):
+            return super().to_type(parser, type)
+        parts = cast("tuple[Any, Any]", self.value)
+        texts = self.span.text.strip("()").split(",")
+        return tuple(
+            _Bits(False, part, self.span).to_type(parser, type.element_type)
+            if "0x" in text.lower()
+            else float(part)
+            for part, text in zip(parts, texts, strict=True)
+        )
 
 
 def separate_resources(ctx: Context) -> None:
