@@ -105,7 +105,7 @@ class QContext(Context):
     finders: dict[str, Callable[[str], type[Operation] | None]] = field(
         default_factory=dict[str, "Callable[[str], type[Operation] | None]"]
     )
-    #: the dialects of upstream whose ops have rows
+    #: the dialects of upstream
     upstream: frozenset[str] = frozenset()
     remarks: _Late[RemarkLog] = _Late(_new_log)
     error_bounds: _Late[ErrorBounds] = _Late(_no_error)
@@ -260,9 +260,9 @@ def new_context(*, allow_unregistered: bool = False) -> QContext:
 
     from qdialect.dialects import DIALECTS, load
     from qdialect.ops import find_op as find_nn_op
-    from qdialect.upstream import DIALECTS_WITH_ROWS
+    from qdialect.upstream import DIALECTS_WITH_ROWS, OTHER_DIALECTS
 
-    ctx = QContext(allow_unregistered, upstream=DIALECTS_WITH_ROWS)
+    ctx = QContext(allow_unregistered, upstream=DIALECTS_WITH_ROWS | OTHER_DIALECTS)
     for name, factory in get_all_dialects().items():
         if name not in DIALECTS:
             ctx.register_dialect(name, factory)

@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import resource
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -29,6 +31,8 @@ from qdialect.errors import QError
 from qdialect.formats.mlir.read import parse_text, verify_module
 from qdialect.formats.mlir.write import module_text
 
+#: how long a text may take
+SECONDS = 5
 SPLIT = "\n// -----\n"
 GENERIC = "--mlir-print-op-generic"
 FORMS = ("custom", "generic")
@@ -98,6 +102,16 @@ def cut(folders: Sequence[Path], locations: bool) -> list[dict[str, str]]:
     return made
 
 
+def limit() -> None:
+    """Make an exception of a text that takes more than 4 GB, or more than `SECONDS`."""
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"more than {SECONDS} s")
+
+    signal.signal(signal.SIGALRM, stop)
+
+
 class Result(NamedTuple):
     """A function, and what we wrote for one of its texts; no texts where we refused it."""
 
@@ -113,6 +127,7 @@ def result(entry: dict[str, str], source: str) -> Result:
     context = new_context(allow_unregistered=True)
     text = entry[source]
     try:
+        signal.alarm(SECONDS)
         module = parse_text(text, context).module
         verify_module(module, context)
         texts = {
@@ -129,11 +144,14 @@ def result(entry: dict[str, str], source: str) -> Result:
         return Result(entry, source, {}, f"refused: {str(error).splitlines()[0]}")
     except Exception as error:  # a defect of ours, counted as one
         return Result(entry, source, {}, f"CRASH {type(error).__name__}: {error}")
+    finally:
+        signal.alarm(0)
     return Result(entry, source, texts, "")
 
 
 def run(entries: Sequence[dict[str, str]], show: str | None) -> int:
     """Print what share of the functions comes back, by file's folder, and why others do not."""
+    limit()
     total = Counter(_folder(entry) for entry in entries)
     good = {(source, form): Counter[str]() for source in FORMS for form in FORMS}
     same = Counter[str]()

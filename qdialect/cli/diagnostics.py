@@ -87,8 +87,11 @@ class Expectations:
             if place == "below":
                 below.append(expected)
 
-    def check(self, diagnostics: Iterable[Diagnostic]) -> list[InputError]:
-        """What was reported and not expected, and what was expected and not reported."""
+    def check(
+        self, diagnostics: Iterable[Diagnostic], *, only_expected: bool = False
+    ) -> list[InputError]:
+        """What was reported and not expected (nothing, with `only_expected`), and what was
+        expected and not reported."""
         complaints: list[InputError] = []
         for diagnostic in diagnostics:
             if not self._meet(diagnostic.kind, diagnostic.line, diagnostic.message):
@@ -100,6 +103,8 @@ class Expectations:
                     complaints.append(
                         _unexpected("note", note, Diagnostic("note", line, note, note.where))
                     )
+        if only_expected:
+            complaints.clear()
         complaints += [
             InputError(
                 f'expected {expected.kind} "{expected.shown}" was not produced',

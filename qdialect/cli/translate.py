@@ -17,7 +17,9 @@ from qdialect.cli.flags import (
     VERSION,
     Arguments,
     Command,
+    are_weights_inline,
     bytecode_version,
+    is_bytecode_wanted,
     parse,
     switch,
     value,
@@ -40,7 +42,7 @@ _LOWERED = {
     "iree": "the same, with the casts of IREE's iree_linalg_ext at the interface",
     "stablehlo": "StableHLO with quantized types, inside and at the interface",
 }
-_WITH_CASTS = ("quant", "iree", "stablehlo")
+_WITH_TYPES = ("quant", "iree", "stablehlo")
 _RAISED = ("tosa", "stablehlo")
 _ACTIONS = (
     "import-onnx",
@@ -66,10 +68,18 @@ COMMAND = Command(
         *(
             switch(
                 f"export-{name}",
-                f"read MLIR or an .onnx, write its integer network in {what} (generic form)",
+                f"read MLIR or an .onnx, write it in {what} (generic form)",
             )
             for name, what in _LOWERED.items()
         ),
+        value(
+            "interface",
+            "WHAT",
+            "of an export to TOSA or linalg: float, as the model has it, with the casts inside the "
+            "function (default), or codes",
+            choices=("float", "codes"),
+        ),
+        switch("strict-integer", "refuse to export floats, and say of each op why it is one"),
         OUTPUT,
         value(
             "form",
@@ -187,11 +197,12 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
 
     is_onnx = _source(args).endswith(".onnx")
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
-    integers = integer_model(Model(module, ctx), name not in _WITH_CASTS, name)
-    model = lowered_model(integers, name)
-    version = bytecode_version(args)
-    if version is not None:
-        _write_bytecode(model.module, model.ctx, path, version)
+    strict, interface = args.switch("strict-integer"), args.text("interface")
+    codes = name not in _WITH_TYPES and (interface == "codes" or (strict and interface is None))
+    integers = integer_model(Model(module, ctx), codes, name)
+    model = lowered_model(integers, name, codes=codes, strict=strict)
+    if is_bytecode_wanted(args):
+        _write_bytecode(args, model.module, model.ctx, path)
         return
     # The weights are in the text, which other tools read: they know no store of ours.
     text = module_text(model.module, model.ctx, generic=True, inline_weights=True)
@@ -209,26 +220,34 @@ def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Argume
         "debuginfo": args.switch("mlir-print-debuginfo"),
         "text_version": args.text("quant-text"),
     }
-    version = bytecode_version(args)
-    if version is not None:
-        _write_bytecode(module, ctx, path, version, **spelling)
+    if is_bytecode_wanted(args):
+        _write_bytecode(args, module, ctx, path)
     elif path is None:
         write(module_text(module, ctx, inline_weights=True, **spelling))
     else:
-        inline = args.switch("inline-weights")
+        inline = are_weights_inline(args)
         save_module(module, ctx, path, inline_weights=inline, **spelling)
 
 
-def _write_bytecode(
-    module: ModuleOp, ctx: QContext, path: Path | None, version: int, **spelling: Any
-) -> None:
+def _write_bytecode(args: Arguments, module: ModuleOp, ctx: QContext, path: Path | None) -> None:
     from qdialect.formats.mlir.write import bytecode, save_module
 
+    version, text_version = bytecode_version(args), args.text("quant-text")
+    inline = args.switch("inline-weights")
     if path is None:
-        text_version = spelling.get("text_version")
-        write_binary(bytecode(module, ctx, version=version, text_version=text_version))
-    else:
-        save_module(module, ctx, path, bytecode_version=version, **spelling)
+        write_binary(
+            bytecode(module, ctx, version=version, inline_weights=inline, text_version=text_version)
+        )
+        return
+    save_module(
+        module,
+        ctx,
+        path,
+        as_bytecode=True,
+        bytecode_version=version,
+        inline_weights=inline,
+        text_version=text_version,
+    )
 
 
 def _write_onnx(

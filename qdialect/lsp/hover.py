@@ -22,6 +22,7 @@ from qdialect.ops.keys import keys_of
 from qdialect.qparams import QParams
 from qdialect.quant import CalibratedType, element_type, quant_element
 from qdialect.rewrite.remarks import location_text
+from qdialect.upstream.table import find_row
 
 LONGEST = 400
 """Characters of a type that are shown."""
@@ -199,7 +200,7 @@ def op_text(op: Operation, stated: Attribute | None, ctx: QContext, events: Sequ
         from qdialect.behaviors.describe import described
 
         lines += [f"{title}: {text}" for title, text in described(behavior)]
-    parts = [_joined(f"**{name}**\n\n{_summary(op, name)}", lines)]
+    parts = [_joined(f"**{name}**\n\n{_summary(type(op), name)}", lines)]
     if isinstance(op, FuncOp) and not isinstance(op, UnregisteredOp):
         parts.append(code(f"@{op.sym_name.data} : {shortened(str(op.function_type))}"))
     mine = [event for event in events if event.is_about(keys, location_text(stated or op.location))]
@@ -211,10 +212,38 @@ def op_text(op: Operation, stated: Attribute | None, ctx: QContext, events: Sequ
     return "\n\n".join(parts)
 
 
-def _summary(op: Operation, name: str) -> str:
-    if isinstance(op, UnregisteredOp):
+def _summary(kind: type[Operation], name: str) -> str:
+    """What is known of ops called `name`: the documentation, or what upstream's tables say."""
+    if issubclass(kind, UnregisteredOp):
         return f"no dialect that is known has `{name}`"
-    return summary_of(type(op))
+    return summary_of(kind) or _declaration(name)
+
+
+def _declaration(name: str) -> str:
+    row = find_row(name)
+    if row is None:
+        return ""
+    lists = {
+        "operands": [f"{each.name}{each.repeat}" for each in row.operands],
+        "results": [f"{each.name}{each.repeat}" for each in row.results],
+        "attributes": [f"{e.name} ({e.presence})" for e in row.properties.values()],
+        "regions": [f"{each.name}{each.repeat}" for each in row.regions],
+        "traits": sorted(row.traits),
+    }
+    lines = [f"{title}: {', '.join(entries)}" for title, entries in lists.items() if entries]
+    title = f"an op of upstream's `{name.partition('.')[0]}`"
+    parts = [_joined(title, lines)]
+    if row.format:
+        parts.append("assembly format:\n" + code(row.format, "text"))
+    return "\n\n".join(parts)
+
+
+def op_name_text(name: str, ctx: QContext) -> str:
+    """What ops of a name do; nothing if there are none."""
+    kind = ctx.get_optional_op(name)
+    if kind is None or issubclass(kind, UnregisteredOp):
+        return ""
+    return f"**{name}**\n\n{_summary(kind, name)}"
 
 
 # -- passes ----------------------------------------------------------------------

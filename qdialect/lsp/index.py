@@ -76,15 +76,16 @@ class Index:
             pending += reversed(current.children)
 
     def visible(self, offset: int, kind: Kind) -> Iterator[Entity]:
-        """The entities of a kind that can be named at `offset`: of values and aliases those
-        defined before it."""
+        """The entities of a kind that can be named at `offset`: of values those that are defined
+        on a line before."""
         number, seen = self.scope_at(offset), set[str]()
+        line = self.text.rfind("\n", 0, offset) + 1
         while number >= 0:
             scope = self.scopes[number]
             for name, group in scope.names.items():
                 for each in group:
                     at = each.definition
-                    before = at is not None and (kind != "value" or at.end < offset)
+                    before = at is not None and (kind != "value" or at.end < line)
                     if each.kind == kind and before and name not in seen:
                         seen.add(name)
                         yield each

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Literal, NamedTuple
 
 Unit = Literal["utf-8", "utf-16", "utf-32"]
@@ -101,7 +102,8 @@ def _starts(content: str, shift: int) -> list[int]:
 def carried(offset: int, now: str, then: str) -> int | None:
     """Where in the text `then` the character at `offset` of `now` was; None if it is new.
 
-    What both begin with and what both end with alike is the same.
+    What both begin with and what both end with alike is the same; in between, a line that is
+    once in each.
     """
     if now == then:
         return offset
@@ -116,7 +118,28 @@ def carried(offset: int, now: str, then: str) -> int | None:
             now[ends[0] - high : ends[0] - low] == then[ends[1] - high : ends[1] - low]
         ),
     )
-    return offset + ends[1] - ends[0] if offset >= ends[0] - tail else None
+    if offset >= ends[0] - tail:
+        return offset + ends[1] - ends[0]
+    start = now.rfind("\n", 0, offset) + 1
+    end = now.find("\n", offset)
+    line = now[start : None if end < 0 else end]
+    here, there = (
+        _only(line, text, max(0, same - len(line)), min(length - tail + len(line), length))
+        for text, length in zip((now, then), ends, strict=True)
+    )
+    return None if here < 0 or there < 0 else there + offset - here
+
+
+def _only(line: str, text: str, low: int, high: int) -> int:
+    """Where a line is in a part of a text; -1 unless it is there once."""
+    if not line.strip():
+        return -1
+    places = [found.start() for found in islice(_whole_lines(line, text, low, high), 2)]
+    return places[0] if len(places) == 1 else -1
+
+
+def _whole_lines(line: str, text: str, low: int, high: int) -> Iterator[re.Match[str]]:
+    return re.compile(rf"^{re.escape(line)}$", re.MULTILINE).finditer(text, low, high)
 
 
 def _common(most: int, same: Callable[[int, int], bool]) -> int:

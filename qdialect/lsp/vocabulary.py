@@ -7,27 +7,39 @@ from functools import cache
 from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.irdl import IRDLOperation
 
+from qdialect.dialects import DIALECTS
 from qdialect.lsp.checks import Options, session_for
 from qdialect.lsp.hover import summary_of
 from qdialect.passes import PASSES
+from qdialect.upstream.table import dialects, find_row, names
 
 
 @cache
-def op_names(options: Options) -> list[tuple[str, str]]:
-    """The names of all ops of all dialects, and the first line of what they do."""
-    ctx = session_for("", options)
-    found: dict[str, str] = {}
-    for dialect in sorted(ctx.registered_dialect_names):
+def op_names() -> list[tuple[str, str]]:
+    """The names of all ops of our dialects and of upstream's that have tables, and the first
+    line of what is known of them."""
+    ctx, found = session_for("", Options()), dict[str, str]()
+    for dialect in DIALECTS:
+        if dialect in dialects():
+            continue
         loaded = ctx.get_optional_dialect(dialect)
         for kind in loaded.operations if loaded is not None else ():
             found[kind.name] = summary_of(kind).partition("\n")[0]
+    for dialect in dialects():
+        found.update((name, "") for name in names(dialect))
+    for name in ("quant.qcast", "quant.dcast", "quant.scast", "quant.rescale"):
+        kind = ctx.get_optional_op(name)
+        found[name] = "" if kind is None else summary_of(kind).partition("\n")[0]
     return sorted(found.items())
 
 
 @cache
-def attributes_of(name: str, options: Options) -> list[tuple[str, str]]:
+def attributes_of(name: str) -> list[tuple[str, str]]:
     """The properties and attributes that op `name` declares, and whether they may be left out."""
-    kind = session_for("", options).get_optional_op(name)
+    row = find_row(name)
+    if row is not None:
+        return [(each.name, f"{each.presence}, {each.kind}") for each in row.properties.values()]
+    kind = session_for("", Options()).get_optional_op(name)
     if kind is None or issubclass(kind, UnregisteredOp) or not issubclass(kind, IRDLOperation):
         return []
     definition = kind.get_irdl_definition()

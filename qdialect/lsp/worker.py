@@ -130,9 +130,7 @@ class Worker:
         op = None if place is None else read.typed.places.op_at(place)
         known = () if op is None else (hover.name_of(op), hover.name_of(op).partition(".")[2])
         if op is None or name not in known:
-            kind = read.typed.ctx.get_optional_op(name)
-            text = "" if kind is None else hover.summary_of(kind)
-            return f"**{name}**\n\n{text}" if text else ""
+            return hover.op_name_text(name, read.typed.ctx)
         stated = read.typed.places.stated.get(op)
         return hover.op_text(op, stated, read.typed.ctx, self.events)
 
@@ -155,13 +153,13 @@ class Worker:
         loaded."""
         from qdialect.lsp.vocabulary import op_names
 
-        return op_names(self.options)
+        return op_names()
 
     def attributes(self, name: str) -> list[tuple[str, str]]:
         """The attributes that an op declares, with what they must be."""
         from qdialect.lsp.vocabulary import attributes_of
 
-        return attributes_of(name, self.options)
+        return attributes_of(name)
 
     # -- passes ------------------------------------------------------------------
 

@@ -277,6 +277,12 @@ def _entries() -> tuple[PassEntry, ...]:
             (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"), *_RULES),
         ),
         PassEntry(
+            "require-integers",
+            "refuse floats and what has no exact integers in a dialect, with all reasons",
+            "qdialect.lowerings.require_integers:RequireIntegers",
+            (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"),),
+        ),
+        PassEntry(
             "convert-nn-to-tosa",
             "write networks in TOSA: integers bit for bit, floats in the profile of floats",
             "qdialect.lowerings.tosa.convert:ConvertNnToTosa",
@@ -323,7 +329,21 @@ def _entries() -> tuple[PassEntry, ...]:
             "canonicalize",
             "remove what does nothing: redundant clamps, identity and paired movements",
             f"{here}.cleanup.canonicalize:Canonicalize",
-            _RULES,
+            (
+                *_RULES,
+                ("top_down", "bool", "true", "visit ops from the top (false: not supported)"),
+                (
+                    "region_simplify",
+                    "disabled|normal|aggressive",
+                    "normal",
+                    "what is done to regions: nothing (aggressive: not supported)",
+                ),
+                ("max_iterations", "int", "10", "10 or -1: there are none to count"),
+                ("max_num_rewrites", "int", "-1", "rewrites after which to stop; -1: any"),
+                ("test_convergence", "bool", "false", "fail if it stopped before it was done"),
+                ("disable_patterns", "str,..", "", "patterns that must not fire"),
+                ("enable_patterns", "str,..", "", "the only patterns that may fire"),
+            ),
         ),
         PassEntry(
             "regrid",

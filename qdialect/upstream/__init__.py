@@ -44,6 +44,44 @@ DIALECTS_WITH_ROWS = frozenset(
 """The dialects that have a table."""
 
 
+OTHER_DIALECTS = frozenset(
+    (
+        "acc",
+        "amdgpu",
+        "amx",
+        "arm_neon",
+        "arm_sme",
+        "arm_sve",
+        "async",
+        "dlti",
+        "emitc",
+        "gpu",
+        "irdl",
+        "llvm",
+        "mpi",
+        "nvgpu",
+        "nvvm",
+        "omp",
+        "pdl",
+        "pdl_interp",
+        "ptr",
+        "rocdl",
+        "shard",
+        "smt",
+        "sparse_tensor",
+        "spirv",
+        "transform",
+        "vcix",
+        "wasmssa",
+        "x86vector",
+        "xegpu",
+        "xevm",
+    )
+)
+"""The other dialects of mlir-opt 22: their ops pass through in generic form, their attributes as
+they are."""
+
+
 def op_class(name: str, base: type[Operation] | None) -> type[Operation] | None:
     """The class of an op, given xDSL's, if it has one."""
     from qdialect.upstream import classes

@@ -273,6 +273,15 @@ class FunctionType(Directive):
         assign_types(state, self.inputs, list(kind.inputs.data))
         assign_types(state, self.outputs, list(kind.outputs.data))
 
+    def parse_optional(self, state: Reading) -> bool:
+        if state.parser._current_token.kind is not MLIRTokenKind.L_PAREN:
+            return False
+        self.parse(state)
+        return True
+
+    def is_present(self, state: Writing) -> bool:
+        return any(len(state.values(name)) for name in self.inputs)
+
     def print(self, state: Writing) -> None:
         state.printer.print_function_type(
             [kind for name in self.inputs for kind in state.types(name)],
@@ -593,6 +602,8 @@ _MODULES = {
     "TraitDictionary": "structured",
     "TypeList": "types",
     "TypeUnless": "types",
+    "VariableOpTypeOrInitialValue": "properties",
+    "WordDictionary": "properties",
     "ComplexOpType": "operation_types",
     "PairwiseOpType": "operation_types",
     "SameOperandsAndResultType": "operation_types",

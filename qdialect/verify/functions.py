@@ -35,9 +35,7 @@ def _check_module(op: Operation) -> None:
     first = region.first_block
     if first is not region.last_block:
         raise VerifyException("expects region #0 to have 0 or 1 blocks")
-    if first is None:
-        raise VerifyException("expects a non-empty block")
-    if first.args:
+    if first is not None and first.args:
         raise VerifyException("region should have no arguments")
     name = op.properties.get("sym_name")
     if name is not None and not isinstance(name, StringAttr):

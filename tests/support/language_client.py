@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
@@ -38,31 +38,32 @@ class Client:
         self.documents: list[str] = []
         self._arrived = asyncio.Event()
         self._listen()
-        self.run(self.lsp.start_io(sys.executable, *arguments))
+        start = cast("Any", self.lsp.start_io)  # pyright: ignore[reportUnknownMemberType]
+        self.run(start(sys.executable, *arguments))
 
     def _listen(self) -> None:
-        @self.lsp.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-        def _(params: lsp.PublishDiagnosticsParams) -> None:
+        """Keep what the server sends."""
+
+        def published(params: lsp.PublishDiagnosticsParams) -> None:
             self.published.append(params)
             self._arrived.set()
 
-        @self.lsp.feature(lsp.WINDOW_SHOW_MESSAGE)
-        def _(params: lsp.ShowMessageParams) -> None:
+        def said(params: lsp.ShowMessageParams | lsp.LogMessageParams) -> None:
             self.messages.append(params.message)
 
-        @self.lsp.feature(lsp.WINDOW_LOG_MESSAGE)
-        def _(params: lsp.LogMessageParams) -> None:
-            self.messages.append(params.message)
-
-        @self.lsp.feature(lsp.WORKSPACE_APPLY_EDIT)
-        def _(params: lsp.ApplyWorkspaceEditParams) -> lsp.ApplyWorkspaceEditResult:
+        def edited(params: lsp.ApplyWorkspaceEditParams) -> lsp.ApplyWorkspaceEditResult:
             self.edits.append(params.edit)
             return lsp.ApplyWorkspaceEditResult(applied=True)
 
-        @self.lsp.feature(lsp.WINDOW_SHOW_DOCUMENT)
-        def _(params: lsp.ShowDocumentParams) -> lsp.ShowDocumentResult:
+        def shown(params: lsp.ShowDocumentParams) -> lsp.ShowDocumentResult:
             self.documents.append(params.uri)
             return lsp.ShowDocumentResult(success=True)
+
+        self.lsp.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
+        self.lsp.feature(lsp.WINDOW_SHOW_MESSAGE)(said)
+        self.lsp.feature(lsp.WINDOW_LOG_MESSAGE)(said)
+        self.lsp.feature(lsp.WORKSPACE_APPLY_EDIT)(edited)
+        self.lsp.feature(lsp.WINDOW_SHOW_DOCUMENT)(shown)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine."""
@@ -105,6 +106,7 @@ class Client:
     def open(self, uri: str, text: str) -> list[lsp.Diagnostic]:
         """Open a document; its first diagnostics."""
         self.texts[uri], self.versions[uri] = Text(text), 1
+        self.published = [each for each in self.published if each.uri != uri]
         item = lsp.TextDocumentItem(uri, "mlir", 1, text)
         self.lsp.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
         return self.diagnostics(uri)
@@ -192,8 +194,9 @@ class Client:
 def _plain(value: Any) -> Any:
     """An answer of no known type as JSON has it."""
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
-    fields: Any = value if isinstance(value, dict) else getattr(value, "_asdict", None)
-    if fields is None:
-        return value
-    return {key: _plain(each) for key, each in (fields if fields is value else fields()).items()}
+        return [_plain(each) for each in cast("list[Any]", value)]
+    named: Any = getattr(value, "_asdict", None)
+    fields: Any = value if named is None else named()
+    if not isinstance(fields, dict):
+        return fields
+    return {key: _plain(each) for key, each in cast("dict[str, Any]", fields).items()}

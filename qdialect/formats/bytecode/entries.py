@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.ir import Attribute, TypeAttribute
+from xdsl.utils.exceptions import ParseError
 
 from qdialect.errors import QError
 from qdialect.formats.bytecode.cursor import Cursor, Data, Malformed
@@ -196,6 +197,8 @@ class Entries:
                 found = self._text(cursor)
         except (Malformed, QError):
             raise
+        except ParseError as error:
+            raise Malformed(start, error.msg.strip().partition("\n")[0]) from None
         except Exception as error:
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
             raise Malformed(start, reason) from None

@@ -13,7 +13,7 @@ An op that was not registered where the file was written has its properties as a
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, UnitAttr, i32
 from xdsl.ir import Attribute
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from qdialect.formats.bytecode.write_entries import EntryWriter
 
 _OLDER = "files of version 4 have properties as a dictionary: --emit-bytecode-version=4"
-_FLAGS = {("affine.linearize_index", "disjoint")}
-"""Properties that are no attributes, but flags."""
+_FLAGS = {"affine.linearize_index": frozenset(("disjoint",))}
+"""Properties that are no attributes, but flags; in version 4 they get lost."""
 _INDEX_BITS = 8
 """The most bits that the place of a size may take."""
 
@@ -38,7 +38,7 @@ class _Item(NamedTuple):
     name: str
     presence: str
     """`required`, `optional`, `flag` or `sizes`."""
-    count: int = 0
+    groups: int = 0
     """How many groups there are sizes of."""
 
 
@@ -54,7 +54,7 @@ def _items(name: str) -> tuple[_Item, ...] | None:
         _Item(
             kind.name,
             "flag"
-            if (name, kind.name) in _FLAGS
+            if kind.name in flag_names(name)
             else "required"
             if kind.presence == "required"
             else "optional",
@@ -69,9 +69,19 @@ def _items(name: str) -> tuple[_Item, ...] | None:
     return tuple(sorted(items, key=lambda item: (item.presence == "flag", item.name)))
 
 
+def has_row(name: str) -> bool:
+    """Whether it is known how an op encodes its properties."""
+    return _items(name) is not None
+
+
 def inherent_names(name: str) -> frozenset[str]:
     """The names of the properties of an op that has a row; none for others."""
     return frozenset(item.name for item in _items(name) or ())
+
+
+def flag_names(name: str) -> frozenset[str]:
+    """The names of the properties of an op that are flags."""
+    return _FLAGS.get(name, frozenset())
 
 
 class PropertyReader:
@@ -126,7 +136,7 @@ class PropertyReader:
                     found[item.name] = self._entries.attribute_at(at, part)
         for item in items if has_arrays else ():
             if item.presence == "sizes":
-                found[item.name] = DenseArrayBase.from_list(i32, _sizes(part, item.count))
+                found[item.name] = DenseArrayBase.from_list(i32, _sizes(part, item.groups))
         return found
 
 
@@ -205,7 +215,6 @@ class PropertyWriter:
                 out += number(self._writer.attribute(value))
         for item in items if has_arrays else ():
             if item.presence == "sizes":
-                array = cast("DenseArrayBase", found[item.name])
-                sizes = cast("tuple[int, ...]", array.get_values())
+                sizes: tuple[int, ...] = cast("Any", found[item.name]).get_values()
                 out += number(len(sizes) << 1) + b"".join(map(number, sizes))
         return bytes(out)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AffineMapAttr,
     AnyFloat,
     ArrayAttr,
     BFloat16Type,
@@ -52,6 +53,7 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.ir import Attribute, TypeAttribute
+from xdsl.ir.affine import AffineMap
 
 from qdialect.formats.bytecode.cursor import Cursor
 from qdialect.formats.bytecode.entries import Decoder, Entries, entry_of
@@ -136,9 +138,10 @@ def _bits(cursor: Cursor, width: int) -> int:
 
 
 def _integer(entries: Entries, cursor: Cursor) -> Attribute:
-    kind = entries.type(cursor)
-    if not isinstance(kind, IntegerType | IndexType):
+    found = entries.type(cursor)
+    if not isinstance(found, IntegerType | IndexType):
         cursor.fail("an integer attribute that is of no integer type")
+    kind = cast("IntegerType | IndexType", found)
     width = kind.width.data if isinstance(kind, IntegerType) else 64
     return IntegerAttr(signed_value(_bits(cursor, width), kind), kind)
 
@@ -164,7 +167,7 @@ def _dense_array(entries: Entries, cursor: Cursor) -> Attribute:
         cursor.fail(f"an array of {count} {kind} that is {len(data)} bytes long")
     if kind == i1:
         data = data.translate(b"\0" + b"\xff" * 255)
-    return DenseArrayBase(kind, BytesAttr(data))
+    return DenseArrayBase(cast("Any", kind), BytesAttr(data))
 
 
 def _shaped(entries: Entries, cursor: Cursor) -> ShapedType:
@@ -325,7 +328,7 @@ def _tensor_with_encoding(entries: Entries, cursor: Cursor) -> Attribute:
 
 
 def _tuple(entries: Entries, cursor: Cursor) -> Attribute:
-    return TupleType(cast("Any", _list(cursor, entries.type)))
+    return TupleType(ArrayAttr(_list(cursor, entries.type)))
 
 
 def _memref(entries: Entries, cursor: Cursor, space: Attribute | None = None) -> Attribute:
@@ -337,8 +340,9 @@ def _memref(entries: Entries, cursor: Cursor, space: Attribute | None = None) ->
         rest = [layout] if space is None else [layout, space]
         parts = [f"{prefix}{entries.printed(element)}", *map(entries.printed, rest)]
         return entries.parsed(f"memref<{', '.join(parts)}>")
-    affine = layout.get_affine_map()
-    is_identity = layout.name == "affine_map" and affine == type(affine).identity(len(shape))
+    is_identity = isinstance(layout, AffineMapAttr) and layout.data == AffineMap.identity(
+        len(shape)
+    )
     return MemRefType(element, shape, NoneAttr() if is_identity else layout, space or NoneAttr())
 
 

@@ -29,9 +29,10 @@ from qdialect.formats.bytecode.layout import (
     Has,
     Section,
 )
-from qdialect.formats.bytecode.properties import PropertyReader
+from qdialect.formats.bytecode.properties import PropertyReader, inherent_names
 from qdialect.formats.bytecode.use_orders import UseOrder, UseOrders
 from qdialect.formats.mlir.read.parser import MLIRParser, Positions
+from qdialect.upstream.states import inherent_as_attribute
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
@@ -48,6 +49,8 @@ class _Kind(NamedTuple):
     op: type[Operation]
     properties: frozenset[str]
     """Names of attributes that are properties of the op."""
+    held_as_attributes: frozenset[str]
+    """Names of properties that xDSL's class of the op has among its attributes."""
 
 
 class _Scope:
@@ -230,6 +233,8 @@ class OpReader:
                 native = self._properties.read(*self._names[name], key[1], cursor)
                 self._native[key] = native
             properties = {**properties, **native}
+            for held in kind.held_as_attributes & native.keys():
+                attributes = {**attributes, held: properties.pop(held)}
         types: list[TypeAttribute] = []
         if mask & Has.RESULTS:
             for _ in range(cursor.count()):
@@ -285,12 +290,13 @@ class OpReader:
         name = self._names[number].name
         text = f'"{name}"'
         op = MLIRParser(self._ctx, text, Positions(text, self._name)).op_named(name)
-        names: frozenset[str] = frozenset()
+        held_as_attributes = inherent_as_attribute(op)
+        names = inherent_names(name) - held_as_attributes
         if issubclass(op, IRDLOperation):
-            names = frozenset(op.get_irdl_definition().properties)
+            names |= op.get_irdl_definition().properties.keys()
         elif op.create is Operation.create:
             cursor.fail(f"no op is called {text}")
-        kind = self._kinds[number] = _Kind(op, names)
+        kind = self._kinds[number] = _Kind(op, names, held_as_attributes)
         return kind
 
     def _split_dictionary(

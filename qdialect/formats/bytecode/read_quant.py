@@ -36,10 +36,11 @@ _PREFIX = {
 def _storage(entries: Entries, cursor: Cursor) -> str:
     flags, kind = cursor.number(), entries.type(cursor)
     if isinstance(kind, IntegerType):
-        prefix = _PREFIX.get((kind.signedness.data, bool(flags & 1)))
+        integer = cast("IntegerType[int, Signedness]", kind)
+        prefix = _PREFIX.get((integer.signedness.data, bool(flags & 1)))
         if prefix is None:
             cursor.fail("a storage type of another sign than its flag")
-        return f"{prefix}{kind.width.data}"
+        return f"{prefix}{integer.width.data}"
     if isinstance(kind, AnyFloat):
         return str(kind)
     cursor.fail("a storage type of no numbers")

@@ -15,13 +15,14 @@ from xdsl.dialects.builtin import ModuleOp, UnknownLoc, UnregisteredOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
-from qdialect.errors import QError
+from qdialect.errors import QError, UnsupportedError
 from qdialect.formats.bytecode.emitter import number, padding, put, section
 from qdialect.formats.bytecode.layout import (
     DIALECT_VERSIONS,
     LAZY_REGIONS,
     MAGIC,
     NATIVE_PROPERTIES,
+    NEWEST,
     UNKNOWN_LOCATIONS_ELIDED,
     USE_ORDERS,
     WRITTEN,
@@ -29,7 +30,7 @@ from qdialect.formats.bytecode.layout import (
     ResourceKind,
     Section,
 )
-from qdialect.formats.bytecode.properties import PropertyWriter, inherent_names
+from qdialect.formats.bytecode.properties import PropertyWriter, flag_names, has_row, inherent_names
 from qdialect.formats.bytecode.use_orders import numbered_ops, stated_order
 from qdialect.formats.bytecode.write_entries import ALIGNMENT, EntryWriter
 from qdialect.formats.mlir.resources import ResourceBlob
@@ -41,18 +42,21 @@ if TYPE_CHECKING:
 
 Piece = bytes | memoryview
 
-OURS = ("nn", "onnx")
-"""Dialects that no other tool has."""
+_SCOPE = 1 << 40
+"""More than the values of an isolated op."""
 
 
 def module_bytes(
-    module: ModuleOp, ctx: QContext, *, version: int = WRITTEN, inline_weights: bool = False
+    module: ModuleOp, ctx: QContext, *, version: int | None = None, inline_weights: bool = False
 ) -> Iterator[Piece]:
     """The file of `module`, in pieces: weights are views of the session's store, or with
     `inline_weights` elements of attributes.
 
+    Without a version it is 4, or 6 where that keeps properties that 4 would make attributes.
     QError, placed at the op, for what has no form in bytecode.
     """
+    if version is None:
+        version = NEWEST if any(map(_has_kept_properties, module.walk())) else WRITTEN
     writer = EntryWriter(ctx, inline_weights)
     ops = _OpWriter(writer, version)
     code = ops.module(module)
@@ -65,17 +69,24 @@ def module_bytes(
     head += section(Section.ATTRIBUTE_OFFSETS, offsets)
     head += section(Section.ATTRIBUTES, entries)
     head += section(Section.IR, code)
-    if resources:
+    if resource_offsets:
         head += section(Section.RESOURCE_OFFSETS, resource_offsets)
     head += section(Section.STRINGS, writer.string_section())
     if version >= NATIVE_PROPERTIES:
         head += section(Section.PROPERTIES, ops.properties.section())
     yield bytes(head)
-    if resources:
+    if resource_offsets:
         length = sum(len(piece) for piece in resources)
         start = bytes((Section.RESOURCES | 0x80,)) + number(length) + number(ALIGNMENT)
         yield start + padding(len(head) + len(start), ALIGNMENT)
         yield from resources
+
+
+def _has_kept_properties(op: Operation) -> bool:
+    """Whether an op has properties that a reader of version 4 could not tell from attributes."""
+    if not op.properties:
+        return False
+    return isinstance(op, UnregisteredOp) or not flag_names(op.name).isdisjoint(op.properties)
 
 
 def _producer() -> bytes:
@@ -102,7 +113,7 @@ def _dialects(writer: EntryWriter, ops: _OpWriter, version: int) -> bytes:
 
 
 def _resources(writer: EntryWriter, external: Resources) -> tuple[bytes, list[Piece]]:
-    """The section of offsets, and that of resources in pieces."""
+    """The section of offsets, and that of resources in pieces; both empty without resources."""
     offsets = bytearray()
     pieces: list[Piece] = []
     at = 0
@@ -125,7 +136,7 @@ def _resources(writer: EntryWriter, external: Resources) -> tuple[bytes, list[Pi
         offsets += number(writer.dialect("builtin")) + number(len(writer.resources))
         for key, blob in writer.resources.items():
             add(key, blob)
-    return bytes(offsets), pieces if groups or writer.resources else []
+    return bytes(offsets) if groups or writer.resources else b"", pieces
 
 
 def _resource(
@@ -144,17 +155,29 @@ def _resource(
     return ResourceKind.BLOB, [head + padding(at + len(head), alignment), value.data.cast("B")]
 
 
+def is_isolated(name: str, op: Operation) -> bool:
+    """Whether regions of an op see no values from outside; as upstream says, where it has a row."""
+    from qdialect.upstream.table import find_row
+
+    row = find_row(name)
+    if row is not None:
+        return "isolated" in row.traits
+    return op.has_trait(IsolatedFromAbove, value_if_unregistered=False)
+
+
 class _Kind:
     """What is the same for all ops of a name."""
 
     def __init__(self, op: Operation, name: str, at: int) -> None:
         self.name = name
         self.number = number(at)
-        self.is_isolated = op.has_trait(IsolatedFromAbove)
+        self.is_isolated = is_isolated(name, op)
         self.is_unregistered = isinstance(op, UnregisteredOp)
         self.inherent = inherent_names(name)
-        #: whether no other tool has the op
-        self.is_foreign = self.is_unregistered or name.partition(".")[0] in OURS
+        #: whether other tools may have the op, and then know how to read its properties
+        self.is_elsewhere = has_row(name) or not (
+            self.is_unregistered or type(op).__module__.startswith("qdialect.")
+        )
 
 
 class _OpWriter:
@@ -165,8 +188,10 @@ class _OpWriter:
         self._version = version
         self.names: dict[str, _Kind] = {}
         self.properties = PropertyWriter(writer, version)
-        #: by identity, as their own hash is slow
+        #: by identity, as their own hash is slow; numbers of another isolated op begin elsewhere
         self._values: dict[int, int] = {}
+        self._scope = 0
+        self._scopes = 0
         self._order: dict[Operation, int] = {}
 
     def module(self, module: ModuleOp) -> bytes:
@@ -187,7 +212,7 @@ class _OpWriter:
                 yield before, group
                 group = []
             before = dialect
-            group.append((rest, not self.names[name].is_foreign))
+            group.append((rest, self.names[name].is_elsewhere))
         if group:
             yield before, group
 
@@ -227,8 +252,15 @@ class _OpWriter:
             mask |= Has.OPERANDS
             put(out, len(operands))
             values = self._values
+            scope = self._scope
             for operand in operands:
-                put(out, values[id(operand)])
+                at = values.get(id(operand), -1) - scope
+                if not 0 <= at < _SCOPE:
+                    raise UnsupportedError(
+                        f"'{kind.name}' op uses a value that is not defined around it",
+                        where=op_where(op),
+                    )
+                put(out, at)
         if op.successors:
             mask |= Has.SUCCESSORS
             put(out, len(op.successors))
@@ -247,8 +279,12 @@ class _OpWriter:
                 self._region(out, region, base)
             return
         contents = bytearray() if self._version >= LAZY_REGIONS else out
+        outer = self._scope
+        self._scopes += _SCOPE
+        self._scope = self._scopes
         for region in op.regions:
-            self._region(contents, region, 0)
+            self._region(contents, region, self._scope)
+        self._scope = outer
         if contents is not out:
             out += bytes((Section.IR,)) + number(len(contents))
             out += contents
@@ -266,7 +302,7 @@ class _OpWriter:
         if kind.inherent:
             properties = {**attributes, **properties}
             attributes = {}
-        found, rest = self.properties.write(kind.name, not kind.is_foreign, properties)
+        found, rest = self.properties.write(kind.name, kind.is_elsewhere, properties)
         attributes = {**attributes, **rest}
         if attributes:
             put(out, self._writer.dictionary(attributes))

@@ -11,14 +11,13 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
-    BuiltinAttribute,
     DenseResourceAttr,
     FileLineColLoc,
     StringAttr,
     TensorType,
     UnregisteredAttr,
 )
-from xdsl.ir import Attribute, TypeAttribute
+from xdsl.ir import Attribute, BuiltinAttribute, TypeAttribute
 
 from qdialect.formats.bytecode import write_builtin, write_quant
 from qdialect.formats.bytecode.emitter import number, put

@@ -91,7 +91,7 @@ def _uniform(writer: EntryWriter, qparams: QParams) -> bytes | None:
     scales, zero_points = qparams.scale_list(), qparams.zero_point_list()
     if qparams.layout is Layout.AXIS:
         params = number(len(scales)) + b"".join(map(double, scales)) + signed_numbers(zero_points)
-        return number(Quant.PER_AXIS) + head + number(qparams.axis) + bounds + params
+        return number(Quant.PER_AXIS) + head + number(qparams.blocks[0][0]) + bounds + params
     width = qparams.storage.width
     stored = [signed_value(zero & (1 << width) - 1, IntegerType(width)) for zero in zero_points]
     blocks = signed_numbers([axis for axis, _ in qparams.blocks])

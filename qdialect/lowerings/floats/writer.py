@@ -59,6 +59,10 @@ class FloatWriter(ABC):
     def taken(self, x: LaidOut, dimension: int, index: Sequence[int]) -> LaidOut:
         """The indices `index` of a dimension, one after the other."""
 
+    def stored(self, element: Attribute) -> Attribute:
+        """The element type that tensors have in place of one of `nn`."""
+        return element
+
     def shaped(self, x: LaidOut, shape: Sequence[int]) -> LaidOut:
         """The elements in row-major order with another shape."""
         if tuple(shape) == x.shape:

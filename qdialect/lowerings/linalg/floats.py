@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     i1,
+    i8,
     i32,
 )
 from xdsl.dialects.linalg.ops import IndexOp
@@ -25,7 +26,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.lowerings.emitter import element_of
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.floats.algebra import Algebra, Function, Order, Pair
+from qdialect.lowerings.floats.algebra import Algebra, Function, Logic, Order, Pair
 from qdialect.lowerings.floats.writer import Compute, FloatWriter, Reduction, idle
 from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.lowerings.linalg.contraction import padded, stacked_product, window_maps
@@ -117,13 +118,52 @@ class BodyAlgebra(Algebra):
         """See the base class."""
         return self._body.add(arith.SelectOp(condition, lhs, rhs))
 
+    def cast(
+        self, x: SSAValue, element: Attribute, *, of_truth: bool = False, to_truth: bool = False
+    ) -> SSAValue:
+        """See the base class; truth values are stored in 8 bits."""
+        add = self._body.add
+        if to_truth:
+            return self.stored_truth(self.compare("ne", x, self.number(0)), element)
+        if isinstance(x.type, IntegerType) and isinstance(element, IntegerType):
+            narrow, wide = x.type.width.data, element.width.data
+            if narrow == wide:
+                return x
+            extend = arith.ExtUIOp if of_truth else arith.ExtSIOp
+            return add(arith.TruncIOp(x, element) if narrow > wide else extend(x, element))
+        if isinstance(x.type, IntegerType):
+            return add((arith.UIToFPOp if of_truth else arith.SIToFPOp)(x, element))
+        if isinstance(element, IntegerType):
+            return add(arith.FPToSIOp(x, element))
+        assert isinstance(x.type, AnyFloat) and isinstance(element, AnyFloat)
+        if x.type == element:
+            return x
+        wider = element.bitwidth > x.type.bitwidth
+        return add(arith.ExtFOp(x, element) if wider else arith.TruncFOp(x, element))
+
+    def logical(self, name: Logic, x: Sequence[SSAValue]) -> SSAValue:
+        """See the base class."""
+        if name == "not":
+            one = self._body.add(arith.ConstantOp(IntegerAttr(1, i1)))
+            return self._body.add(arith.XOrIOp(x[0], one))
+        make = {"and": arith.AndIOp, "or": arith.OrIOp, "xor": arith.XOrIOp}[name]
+        return self._body.add(make(x[0], x[1]))
+
+    def truth_of(self, x: SSAValue) -> SSAValue:
+        """See the base class."""
+        return truth(self._body, x)
+
+    def stored_truth(self, x: SSAValue, element: Attribute) -> SSAValue:
+        """See the base class."""
+        return x if x.type == element else self._body.add(arith.ExtUIOp(x, element))
+
     def expm1(self, x: SSAValue) -> SSAValue:
         """`math.expm1`"""
         return self._body.add(math.ExpM1Op(x))
 
     def log1p(self, x: SSAValue) -> SSAValue:
         """`math.log1p`"""
-        return self._body.add(math.Log1POp(x))
+        return self._body.add(math.Log1pOp(x))
 
     def negated(self, x: SSAValue) -> SSAValue:
         """`arith.negf`"""
@@ -136,6 +176,10 @@ class LinalgWriter(FloatWriter):
     def __init__(self, emitter: Emitter) -> None:
         super().__init__(emitter)
         self.e = emitter
+
+    def stored(self, element: Attribute) -> Attribute:
+        """Truth values take 8 bits."""
+        return i8 if element == i1 else element
 
     def computed(
         self,

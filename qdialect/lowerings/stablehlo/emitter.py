@@ -97,7 +97,9 @@ class Emitter(NamedEmitter):
     def number(self, value: float, element: Attribute) -> SSAValue:
         """One float or plain integer, of rank 0."""
         if isinstance(element, IntegerType):
-            return self.const(np.array(int(value), INTEGERS[element.width.data]), element)
+            return self.const(
+                np.array(int(value), INTEGERS.get(element.width.data, np.int8)), element
+            )
         kind = {"f16": "f2", "f64": "f8"}.get(str(element), "f4")
         return self.const(np.array(value, kind), element)
 

@@ -51,7 +51,7 @@ class Emitter(NamedEmitter):
     def number(self, value: float, element: Attribute, extents: Sequence[int]) -> SSAValue:
         """A tensor of one number everywhere, of an integer or float type."""
         if isinstance(element, IntegerType):
-            array = np.full(extents, int(value), INTEGERS[element.width.data])
+            array = np.full(extents, int(value), INTEGERS.get(element.width.data, np.int8))
         else:
             array = np.full(extents, value, {"f16": "f2", "f64": "f8"}.get(str(element), "f4"))
         return self.const(array, element)

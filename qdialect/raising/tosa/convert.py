@@ -40,7 +40,7 @@ from qdialect.quant import UniformType, quant_element
 from qdialect.quant.arithmetic import ARITHMETIC_KEY
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
-from qdialect.raising.tosa import contraction, elementwise, movement, pooling, rescale
+from qdialect.raising.tosa import contraction, elementwise, movement, pooling, rescale, resize
 from qdialect.raising.tosa.facts import constant_of, name_of
 from qdialect.raising.tosa.meanings import Meanings
 from qdialect.raising.tosa.raiser import Handler, Raiser
@@ -59,6 +59,7 @@ def handlers() -> Mapping[str, Handler]:
         **movement.HANDLERS,
         **pooling.HANDLERS,
         **rescale.HANDLERS,
+        **resize.HANDLERS,
     }
 
 

@@ -181,6 +181,15 @@ def _comparison(mode: str) -> Handler:
     return raise_it
 
 
+def negation(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
+    """`logical_not` of what is equal."""
+    (x,) = operands
+    compared = None if x.value is None else x.value.owner
+    if not isinstance(compared, nn.CompareOp) or compared.values["mode"] != "eq":
+        raise Unraisable("no-counterpart", "nothing of ours negates booleans")
+    return Raised(x.order, r.op(nn.CompareOp, *compared.operands, mode="ne"))
+
+
 HANDLERS: Mapping[str, Handler] = {
     "add": _arithmetic(nn.AddOp),
     "sub": difference,
@@ -190,6 +199,7 @@ HANDLERS: Mapping[str, Handler] = {
     "clamp": clamp,
     "table": table,
     "select": select,
+    "logical_not": negation,
     "equal": _comparison("eq"),
     "greater": _comparison("gt"),
     "greater_equal": _comparison("ge"),

@@ -75,7 +75,8 @@ class ArgumentList(CustomSyntax):
 
 
 class Assignments(CustomSyntax):
-    """Arguments with their first values: `(%sum = %init, %i = %zero)`."""
+    """Arguments with their first values: `(%sum = %init, %i = %zero)`.  With the argument
+    "repeated" the region has its arguments in the text too."""
 
     def parse(self, state: Reading, arguments: Sequence[Directive | str]) -> None:
         parser = state.parser
@@ -86,7 +87,8 @@ class Assignments(CustomSyntax):
             return name, parser.parse_unresolved_operand()
 
         pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, assignment)
-        state.bind(_region(arguments), [name.span for name, _ in pairs], _types(arguments))
+        if "repeated" not in arguments:
+            state.bind(_region(arguments), [name.span for name, _ in pairs], _types(arguments))
         state.operands[_operands(arguments)] = [value for _, value in pairs]
 
     def parse_optional(self, state: Reading, arguments: Sequence[Directive | str]) -> bool:
@@ -100,7 +102,9 @@ class Assignments(CustomSyntax):
 
     def print(self, state: Writing, arguments: Sequence[Directive | str]) -> None:
         values = state.values(_operands(arguments))
-        names = state.bind(_region(arguments), len(values))
+        name = _region(arguments)
+        repeated = "repeated" in arguments
+        names = state.region_arguments(name) if repeated else state.bind(name, len(values))
         with state.printer.in_parens():
             state.printer.print_list(
                 zip(names, values, strict=True), lambda pair: _print_pair(state, *pair)

@@ -23,16 +23,11 @@ from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
-    AnyFloat,
     ArrayAttr,
     Builtin,
-    ComplexType,
-    DenseArrayBase,
     FileLineColLoc,
     FusedLoc,
-    IndexType,
     IntAttr,
-    IntegerType,
     LocationAttr,
     ModuleOp,
     NoneAttr,
@@ -56,8 +51,10 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.lexer import Input, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
+from qdialect.dialects.verbatim import RangeEndAttr
 from qdialect.errors import Where
 from qdialect.formats.mlir.read.aliases import AliasExtents
+from qdialect.formats.mlir.read.attributes import AttributeReader
 from qdialect.formats.mlir.read.types import TENSOR, TensorTypes
 from qdialect.formats.mlir.resources import ResourceTable
 from qdialect.upstream import parse_op as parse_upstream_op
@@ -74,16 +71,14 @@ OVERRIDDEN = (
     "_get_op_by_name",
     "_parse_alias_def",
     "_parse_block_body",
-    "_parse_builtin_densearray_attr",
     "_parse_dialect_resource_handle",
-    "_parse_extended_type_or_attribute",
     "_parse_generic_operation",
     "_parse_external_resources",
+    "_parse_file_metadata_dictionary",
     "_parse_location",
     "_parse_op_result_list",
     "_parse_optional_builtin_parametrized_attr",
     "_parse_optional_builtin_type",
-    "_parse_tensor_literal_element",
     "_register_ssa_definition",
     "_resume_from",
 )
@@ -96,8 +91,6 @@ for _name in ("_unescaped_characters_regex", "_lex_string_literal"):
 _CLOSED = frozenset(("quant", "nn", "onnx"))
 _NEWLINE = re.compile("\n")
 _ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
-_HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
-_Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 
 
 class Positions:
@@ -140,7 +133,7 @@ class _Lexer(MLIRLexer):
         return Token(MLIRTokenKind.STRING_LIT, literal)
 
 
-class MLIRParser(Parser):
+class MLIRParser(AttributeReader):
     """Parses one text. `use_templates=False` reads every line with xDSL's parser, to compare."""
 
     def __init__(
@@ -185,12 +178,26 @@ class MLIRParser(Parser):
 
     @override
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
-        """The module of a whole text."""
+        """The module of a whole text, which may be empty."""
+        self._consume_definitions()
+        if self._current_token.kind is MLIRTokenKind.EOF:
+            return ModuleOp([])
         module = super().parse_module(allow_implicit_module)
         fault = self._extents.fault_of_module(module, len(self.lexer.input.content))
         if fault is not None:
             self.raise_error(fault)
         return module
+
+    def _consume_definitions(self) -> None:
+        """Read aliases and resources at the beginning of the text."""
+        while True:
+            kind = self._current_token.kind
+            if kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
+                self._parse_alias_def()
+            elif kind is MLIRTokenKind.FILE_METADATA_BEGIN:
+                self._parse_file_metadata_dictionary()
+            else:
+                return
 
     # -- many ops at once ------------------------------------------------------
 
@@ -373,20 +380,18 @@ class MLIRParser(Parser):
         self.parse_attribute()
 
     @override
-    def _parse_extended_type_or_attribute(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, attr_or_dialect_name: str, is_type: bool
-    ) -> Attribute:
-        name = ("!" if is_type else "#") + attr_or_dialect_name
+    def find_alias(self, name: str) -> Attribute | None:
+        """What `#name` or `!name` stands for, if it is an alias, defined above or below."""
         if name not in self.attribute_aliases and name in self._unread_aliases:
             self._read_definition(name)
-        # xDSL's parser takes a dot in the name for a dialect's attribute.
-        if name in self.attribute_aliases and "." in name:
-            return self.attribute_aliases[name]
-        dialect, _, kind = attr_or_dialect_name.partition(".")
-        if is_type and dialect == "quant" and kind and self.ctx.get_optional_type(name[1:]) is None:
+        return self.attribute_aliases.get(name)
+
+    @override
+    def _parse_of_known_dialect(self, name: str, is_type: bool) -> Attribute:
+        dialect, _, kind = name.partition(".")
+        if is_type and dialect == "quant" and kind and self.ctx.get_optional_type(name) is None:
             self.raise_error(f"unknown quantized type {kind}")
-        parse: Any = super()._parse_extended_type_or_attribute
-        return parse(attr_or_dialect_name, is_type)
+        return super()._parse_of_known_dialect(name, is_type)
 
     def _read_definition(self, name: str) -> None:
         """Read the definition of an alias that stands further down, and come back."""
@@ -413,13 +418,15 @@ class MLIRParser(Parser):
             return FusedLoc(cast("ArrayAttr[Attribute]", ArrayAttr(parts)), metadata)
         location = super()._parse_location()
         if isinstance(location, FileLineColLoc) and self.parse_optional_keyword("to"):
-            # A range; xDSL's location holds its start.
-            self.parse_optional_integer(False, False)
+            line = self.parse_optional_integer(False, False)
             self.parse_punctuation(":")
-            self.parse_integer(False, False)
+            end_line = location.line if line is None else IntAttr(line)
+            end_column = IntAttr(self.parse_integer(False, False))
+            end = RangeEndAttr(end_line, end_column)
+            return FusedLoc(cast("ArrayAttr[Attribute]", ArrayAttr([location])), end)
         return location
 
-    # -- ops and literals that xDSL's parser gets wrong ------------------------
+    # -- names of ops ----------------------------------------------------------
 
     def op_named(self, name: str) -> type[Operation]:
         """The op of this name; an error as for a text that is this name."""
@@ -446,45 +453,6 @@ class MLIRParser(Parser):
             hint = f"; did you mean {close[0]}?" if close else ""
             self.raise_error(f"Operation {name} is not registered{hint}", start, start + len(name))
         return found
-
-    @override
-    def _parse_tensor_literal_element(self) -> Any:
-        element = super()._parse_tensor_literal_element()
-        if isinstance(element.value, int) and element.span.text.lstrip("-")[:2] in ("0x", "0X"):
-            return _Bits(element.is_negative, element.value, element.span)
-        if isinstance(element.value, tuple) and "0x" in element.span.text.lower():
-            return _ComplexBits(element.is_negative, element.value, element.span)
-        return element
-
-    @override
-    def _parse_optional_complex(self) -> tuple[Any, Any] | None:
-        """As the base class, but one part may be the bits of a float, which is an integer."""
-        start = self._current_token.span
-        if self.parse_optional_punctuation("(") is None:
-            return None
-        real, _ = self._parse_bool_int_or_float()
-        self.parse_punctuation(",")
-        imaginary, last = self._parse_bool_int_or_float()
-        self.parse_punctuation(")")
-        span = Span(start.start, last.end + 1, last.input)
-        if type(real) is not type(imaginary) and "0x" not in span.text.lower():
-            self.raise_error("Complex value must be either (float, float) or (int, int)")
-        return (real, imaginary), span
-
-    @override
-    def _parse_builtin_densearray_attr(self) -> DenseArrayBase | None:
-        if _HEX_ARRAY.match(self.lexer.input.content, self.pos) is None:
-            return super()._parse_builtin_densearray_attr()
-        self.parse_punctuation("<")
-        element = self.parse_type()
-        assert isinstance(element, AnyFloat)
-        self.parse_punctuation(":")
-        values = self.parse_comma_separated_list(
-            self.Delimiter.NONE,
-            lambda: self._parse_tensor_literal_element().to_type(self, element),
-        )
-        self.parse_punctuation(">")
-        return DenseArrayBase.from_list(element, values)
 
     # -- resources -----------------------------------------------------------
 
@@ -519,45 +487,6 @@ class MLIRParser(Parser):
 def _largest_extent(kind: Attribute | None) -> int:
     shape = cast("TensorType[Any]", kind).get_shape() if isinstance(kind, TensorType) else ()
     return max(shape, default=0)
-
-
-class _Bits(_Literal):
-    """A hexadecimal literal: for a float type it is the value's bits."""
-
-    @override
-    def to_type(
-        self, parser: AttrParser, type: AnyFloat | IntegerType | IndexType | ComplexType[Any]
-    ) -> Any:
-        if not isinstance(type, AnyFloat):
-            return super().to_type(parser, type)
-        width = type.compile_time_size
-        bits = cast("int", self.value)
-        if self.is_negative:
-            parser.raise_error(
-                "hexadecimal float literal should not have a leading minus", self.span
-            )
-        if bits >> 8 * width:
-            parser.raise_error("hexadecimal float constant out of range for type", self.span)
-        return next(type.iter_unpack(bits.to_bytes(width, "little")))
-
-
-class _ComplexBits(_Literal):
-    """A complex literal with a part that is given by its bits."""
-
-    @override
-    def to_type(
-        self, parser: AttrParser, type: AnyFloat | IntegerType | IndexType | ComplexType[Any]
-    ) -> Any:
-        if not isinstance(type, ComplexType) or not isinstance(type.element_type, AnyFloat):
-            return super().to_type(parser, type)
-        parts = cast("tuple[Any, Any]", self.value)
-        texts = self.span.text.strip("()").split(",")
-        return tuple(
-            _Bits(False, part, self.span).to_type(parser, type.element_type)
-            if "0x" in text.lower()
-            else float(part)
-            for part, text in zip(parts, texts, strict=True)
-        )
 
 
 def separate_resources(ctx: Context) -> None:

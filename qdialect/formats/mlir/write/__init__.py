@@ -19,9 +19,10 @@ from xdsl.ir import Attribute, ParametrizedAttribute
 
 from qdialect.context import QContext
 from qdialect.errors import InputError, QError, Where
-from qdialect.formats.bytecode.layout import SUFFIX, WRITTEN
+from qdialect.formats.bytecode.layout import SUFFIX
 from qdialect.formats.mlir.write.printer import BLOB, MLIRPrinter
 from qdialect.formats.mlir.write.resources import Resources
+from qdialect.formats.mlir.write.style import PLAIN, Style
 from qdialect.ops.locations import op_where
 from qdialect.quant.text_version import TextVersion, printing_for
 from qdialect.weights import alone, replacing
@@ -48,11 +49,14 @@ def print_module(
     keep_names: bool = True,
     text_version: TextVersion | str | None = None,
     resources: Resources | None = None,
+    style: Style = PLAIN,
 ) -> None:
     """Write `module` and a final newline.
 
     `text_version`: whose spelling quant types get, "v22" or "v24"; "v22" is an InputError
     where a type has none. Default: as "v22", with types it does not know as "v24".
+
+    `style`: what mlir-opt's printing flags choose.
 
     Values keep their names, or with `keep_names=False` get those mlir-opt gives them.
 
@@ -70,11 +74,12 @@ def print_module(
         print_debuginfo=debuginfo,
         ctx=ctx,
         external=external,
+        style=style,
     )
     keys = blob_keys(module) if external is not None else set[str]()
     drop = external is not None and not any(key in external for key in keys)
     with _blobs_attribute(module, None if drop else module.attributes.get(BLOBS)):
-        if not keep_names:
+        if not keep_names or style.needs_names:
             printer.name_values(module)
         try:
             with printing_for(TextVersion(text_version) if text_version else None):
@@ -83,7 +88,7 @@ def print_module(
             error.where = error.where or op_where(module)
             raise
     external_resources = ctx.external_resources if resources is None else resources
-    printer.print_resources(ctx.loaded_dialects, external_resources)
+    printer.print_resources(ctx.loaded_dialects, external_resources, style.resources_up_to)
     stream.write("\n")
 
 
@@ -104,11 +109,13 @@ def save_module(
     inline_weights: bool = False,
     keep_names: bool = True,
     text_version: TextVersion | str | None = None,
+    style: Style = PLAIN,
+    as_bytecode: bool = False,
     bytecode_version: int | None = None,
 ) -> None:
     """Write `x.mlir`, and its weights to `x.safetensors` unless they go inline.
 
-    A file called `.mlirbc`, or one with a `bytecode_version`, is MLIR bytecode: it has locations
+    A file called `.mlirbc`, or one with `as_bytecode`, is MLIR bytecode: it has locations
     always, names of values never, and the weights in it as resources, or with `inline_weights`
     as elements of attributes.
 
@@ -117,10 +124,15 @@ def save_module(
     weights: where it is replaced, the store keeps the old ones until that is done.
     """
     target = Path(path)
-    if target.suffix == SUFFIX or bytecode_version is not None:
-        version = WRITTEN if bytecode_version is None else bytecode_version
-        options = {"inline_weights": inline_weights, "text_version": text_version}
-        _save_bytecode(target, bytecode(module, ctx, version=version, **options))
+    if target.suffix == SUFFIX or as_bytecode:
+        pieces = bytecode(
+            module,
+            ctx,
+            version=bytecode_version,
+            inline_weights=inline_weights,
+            text_version=text_version,
+        )
+        _save_bytecode(target, pieces)
         return
     keys = set[str]() if inline_weights else blob_keys(module)
     store = target.with_suffix(".safetensors")
@@ -136,6 +148,7 @@ def save_module(
             inline_weights=inline_weights,
             keep_names=keep_names,
             text_version=text_version,
+            style=style,
         ).encode()
     try:
         with alone(target.parent) as begin:
@@ -160,11 +173,14 @@ def bytecode(
     module: ModuleOp,
     ctx: QContext,
     *,
-    version: int = WRITTEN,
+    version: int | None = None,
     inline_weights: bool = False,
     text_version: TextVersion | str | None = None,
 ) -> list[Piece]:
-    """A module as MLIR bytecode, in pieces: large weights are views of the session's store."""
+    """A module as MLIR bytecode, in pieces: large weights are views of the session's store.
+
+    Default: version 4, or 6 where that keeps properties of ops that nobody knows.
+    """
     from qdialect.formats.bytecode.write import module_bytes
 
     with (

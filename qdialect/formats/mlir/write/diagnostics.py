@@ -14,6 +14,7 @@ from xdsl.traits import IsolatedFromAbove
 from qdialect.errors import Note, QError
 from qdialect.formats.mlir.write.names import value_names
 from qdialect.formats.mlir.write.printer import MLIRPrinter
+from qdialect.formats.mlir.write.style import Style
 from qdialect.verify.structure import NO_TERMINATOR
 
 LARGEST_SHOWN = 16
@@ -46,7 +47,7 @@ def operation_text(op: Operation) -> str:
             break
         scope = parent
     stream = StringIO()
-    printer = MLIRPrinter(stream, print_generic_format=True, elide_above=LARGEST_SHOWN)
+    printer = MLIRPrinter(stream, print_generic_format=True, style=Style(elide_above=LARGEST_SHOWN))
     names = value_names(scope, generic=True)
     outside = [operand for operand in op.operands if operand not in names]
     printer.take_names({**names, **dict.fromkeys(outside, _UNKNOWN)}, scope)

@@ -28,6 +28,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.formats.mlir.write.layout import LayoutPrinter
+from qdialect.formats.mlir.write.style import PLAIN, Style
 from qdialect.numerics.float_text import FORMATS, float_text
 
 if TYPE_CHECKING:
@@ -44,16 +45,12 @@ UNIFORM = "quant.uniform"
 #: so many ops are printed before `LineTemplates` is imported, which takes time
 TEMPLATES_AFTER = 32
 
-#: mlir-opt writes dense attributes with more elements than this as hexadecimal bytes
-HEX_ABOVE = 100
-
 
 class MLIRPrinter(LayoutPrinter):
     """Prints to `stream`.
 
     With `external`, weights whose key is not in it are written out as `dense`, with data from
-    the store of `ctx`.  Of dense attributes with more than `elide_above` elements, all but
-    splats, only the type is written.
+    the store of `ctx`.
     """
 
     def __init__(
@@ -62,14 +59,14 @@ class MLIRPrinter(LayoutPrinter):
         *,
         ctx: QContext | None = None,
         external: Container[str] | None = None,
-        elide_above: int | None = None,
+        style: Style = PLAIN,
         print_generic_format: bool = False,
         print_debuginfo: bool = False,
     ) -> None:
         super().__init__(
             stream, print_generic_format=print_generic_format, print_debuginfo=print_debuginfo
         )
-        self.elide_above = elide_above
+        self.style = style
         self.ctx = ctx
         self.external = external
         #: texts of types by `id` of the type, which the entry refers to so that the `id` stays
@@ -83,6 +80,8 @@ class MLIRPrinter(LayoutPrinter):
     @override
     def _print_op(self, op: Operation) -> None:
         if self._templates is None:
+            if self.style is not PLAIN:
+                return super()._print_op(op)
             self._printed += 1
             if self._printed <= TEMPLATES_AFTER:
                 return super()._print_op(op)
@@ -246,9 +245,9 @@ class MLIRPrinter(LayoutPrinter):
         text = ""
         if count > 1 and data[width:] == data[: data.nbytes - width]:
             text = self._element_texts(data[:width], 1, element)[0]
-        elif self.elide_above is not None and count > self.elide_above:
+        elif self.style.elide_above is not None and count > self.style.elide_above:
             return f"dense_resource<__elided__> : {self._type_text(attribute.get_type())}"
-        elif count > HEX_ABOVE and element != i1:
+        elif self.style.hex_above is not None and count > self.style.hex_above and element != i1:
             text = f'"0x{data.hex().upper()}"'
         elif count:
             text = _brackets(shape) % self._element_texts(data, count, element)
