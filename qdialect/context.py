@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects.builtin import UnregisteredOp
+from xdsl.dialects.builtin import UnregisteredAttr, UnregisteredOp
 
 from qdialect.errors import QError
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
+    from xdsl.ir import Attribute, Operation, TypeAttribute
 
     from qdialect.behaviors import BehaviorRegistry
     from qdialect.ops.components import Components
@@ -105,6 +105,8 @@ class QContext(Context):
     finders: dict[str, Callable[[str], type[Operation] | None]] = field(
         default_factory=dict[str, "Callable[[str], type[Operation] | None]"]
     )
+    #: the dialects of upstream
+    upstream: frozenset[str] = frozenset()
     remarks: _Late[RemarkLog] = _Late(_new_log)
     error_bounds: _Late[ErrorBounds] = _Late(_no_error)
     #: what analyses found out about the module that is being rewritten, by their class
@@ -131,13 +133,41 @@ class QContext(Context):
     def get_optional_op(
         self, name: str, *, dialect_stack: Sequence[str] = ()
     ) -> type[Operation] | None:
-        """As the base class, but of a dialect with a finder not all ops are imported."""
+        """As the base class, but of a dialect with a finder not all ops are imported, and ops
+        of upstream's dialects that xDSL lacks are made from their rows."""
         dialect = name.partition(".")[0]
         if dialect in self.finders and dialect not in self._loaded_dialects:
             found = self.finders[dialect](name)
             if found is not None:
                 return found
+        if dialect in self.upstream:
+            found = self._upstream_op(name)
+            if found is not None:
+                return found
         return super().get_optional_op(name, dialect_stack=dialect_stack)
+
+    def _upstream_op(self, name: str) -> type[Operation] | None:
+        from qdialect.upstream import op_class
+
+        return op_class(name, self._get_known_op(name))
+
+    @override
+    def get_optional_attr(self, name: str) -> type[Attribute] | None:
+        """As the base class, but attributes of upstream that xDSL lacks are kept as text."""
+        found = super().get_optional_attr(name)
+        if found is None and name.partition(".")[0] in self.upstream:
+            found = UnregisteredAttr.with_name_and_type(name, False)
+            self._loaded_attrs[name] = found
+        return found
+
+    @override
+    def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
+        """As the base class, but types of upstream that xDSL lacks are kept as text."""
+        found = super().get_optional_type(name)
+        if found is None and name.partition(".")[0] in self.upstream:
+            found = cast("type[TypeAttribute]", UnregisteredAttr.with_name_and_type(name, True))
+            self._loaded_types[name] = found
+        return found
 
     @property
     def declared(self) -> BehaviorRegistry | None:
@@ -210,6 +240,7 @@ class QContext(Context):
             kernels=self.kernels,
             lowerings=self.lowerings,
             finders=self.finders,
+            upstream=self.upstream,
             barred=self.barred,
             external_resources=self.external_resources,
             _target=self._target,
@@ -229,8 +260,9 @@ def new_context(*, allow_unregistered: bool = False) -> QContext:
 
     from qdialect.dialects import DIALECTS, load
     from qdialect.ops import find_op as find_nn_op
+    from qdialect.upstream import DIALECTS_WITH_ROWS, OTHER_DIALECTS
 
-    ctx = QContext(allow_unregistered)
+    ctx = QContext(allow_unregistered, upstream=DIALECTS_WITH_ROWS | OTHER_DIALECTS)
     for name, factory in get_all_dialects().items():
         if name not in DIALECTS:
             ctx.register_dialect(name, factory)

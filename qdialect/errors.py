@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from typing_extensions import Self
+
 
 class Where(NamedTuple):
     """A place in an input: a text position, or a named node, or just a file."""
@@ -29,14 +31,30 @@ class Where(NamedTuple):
         return self.file or ""
 
 
+class Note(str):
+    """A note below an error that has a place of its own."""
+
+    where: Where | None
+
+    def __new__(cls, text: str, where: Where | None) -> Self:
+        """The note `text` about what is at `where`."""
+        note = super().__new__(cls, text)
+        note.where = where
+        return note
+
+
 class QError(Exception):
     """Base of all errors caused by input, options or a plug-in.
 
     `code` is stable and machine-readable (kebab-case); `notes` are printed as
-    `note:` lines below the error.
+    `note:` lines below the error, those that are `Note` with their place.
     """
 
     code: str
+    operation: object = None
+    """The op that a verifier rejects, for those who print it."""
+    also: tuple[QError, ...] = ()
+    """Further errors that were found with this one."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ import pytest
 from tests.support.source import Import, all_imports, circles, import_graph, part_of, trees
 
 _BASE = frozenset({"errors", "qparams", "numerics", "weights", "behaviors"})
-_IR = _BASE | {"dialects", "quant", "ops", "verify", "context"}
+_IR = _BASE | {"dialects", "quant", "ops", "upstream", "verify", "context"}
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
@@ -30,14 +30,18 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "dialects": frozenset({"errors"}),
     "quant": frozenset({"errors", "qparams", "numerics", "dialects"}),
     "ops": _BASE | {"dialects", "quant"},
-    "verify": _BASE | {"dialects", "quant", "ops"},
+    "upstream": frozenset({"errors", "dialects", "quant"}),
+    "verify": _BASE | {"dialects", "quant", "ops", "upstream"},
     "targets": frozenset({"errors", "qparams", "numerics", "behaviors", "quant", "ops"}),
-    "context": _BASE | {"dialects", "quant", "ops", "verify"},
-    "reference": frozenset({"errors", "weights", "dialects", "quant", "ops", "verify", "context"}),
+    "context": _BASE | {"dialects", "quant", "ops", "upstream", "verify"},
+    "reference": frozenset(
+        {"errors", "weights", "dialects", "quant", "ops", "upstream", "verify", "context"}
+    ),
     "analysis": _IR | {"targets"},
     "rewrite": _IR | {"targets", "analysis"},
     "passes": _IR | {"targets", "analysis", "rewrite", "placement"},
     "lowerings": _IR | {"targets", "analysis", "rewrite", "passes"},
+    "raising": _IR | {"targets", "analysis", "rewrite", "lowerings"},
     "formats": _IR | {"targets"},
     "engines": _IR | {"reference", "formats"},
     "pipeline": _IR | {"targets", "analysis", "rewrite", "passes"},
@@ -52,6 +56,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 MAY_IMPORT["workflows"] = frozenset(MAY_IMPORT) - {"syntax"}
 MAY_IMPORT["api"] = MAY_IMPORT["workflows"] | {"workflows"}
 MAY_IMPORT["cli"] = MAY_IMPORT["api"] | {"api"}
+MAY_IMPORT["lsp"] = MAY_IMPORT["cli"] | {"cli"}
 MAY_IMPORT["testing"] = MAY_IMPORT["cli"] | {"cli"}
 """What a part may import, wherever in a file the import stands."""
 
@@ -60,6 +65,7 @@ MODULES: dict[str, frozenset[str]] = {
     "reference": frozenset({"qdialect.qparams", "qdialect.numerics.rounding"}),
     "workflows": frozenset({"qdialect"}),
     "cli": frozenset({"qdialect"}),
+    "lsp": frozenset({"qdialect"}),
 }
 """Single modules a part may import besides. The package itself has the version. Float formats
 are a leaf, and scales are held in one. The interpreter checks the numerics, so of them it uses

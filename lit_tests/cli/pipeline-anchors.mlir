@@ -43,7 +43,18 @@
 
 // ALL-NOT: arith.constant
 // NONE-COUNT-4: arith.constant
-// TEXT: builtin.module(builtin.module(func.func(dce)),builtin.module(dce),func.func(cse))
+// TEXT: Pass Manager with 3 passes:
+// TEXT-NEXT: builtin.module(
+// TEXT-NEXT:   builtin.module(
+// TEXT-NEXT:     func.func(
+// TEXT-NEXT:       dce
+// TEXT-NEXT:     ),
+// TEXT-NEXT:     dce
+// TEXT-NEXT:   ),
+// TEXT-NEXT:   func.func(
+// TEXT-NEXT:     cse
+// TEXT-NEXT:   )
+// TEXT-NEXT: )
 // OPEN: error: no pass can run on 'arith.constant'
 
 func.func @before() {

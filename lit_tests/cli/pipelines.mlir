@@ -12,8 +12,8 @@
 // TIMING: 'sink-rescale' Pass
 // TIMING: Execution time report
 // TIMING: 'sink-rescale' Pass
-// WRONG: error: unknown pass 'sink-rescal'; did you mean 'sink-rescale'?
-// OPEN: error: in pass pipeline, column 13: missing '}'
+// WRONG: Parser:1:1: error: 'sink-rescal' does not refer to a registered pass or pass pipeline; did you mean 'sink-rescale'?
+// OPEN: MLIR Textual PassPipeline Parser:1:13: error: missing closing '}' while processing pass options
 // REMARK: pipelines.mlir:27:8: remark: 'nn.relu' sink-through-tied fired, exact
 
 !a = !quant.uniform<i8:f32, 0.5:3>

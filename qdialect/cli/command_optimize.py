@@ -127,7 +127,7 @@ def _report_folder(args: Arguments, outcomes: Sequence[Outcome], seconds: float)
 
 
 def _run_file(args: Arguments, source: Path, output: str) -> int:
-    path = writable(output, (".onnx", ".mlir", ".qmod"))
+    path = writable(output, (".onnx", ".mlir", ".mlirbc"))
     target = priced_target(args)
     page = report_output(args.text("report"))
     form, float_file, inputs = args.text("form"), args.text("float"), args.text("input")

@@ -39,7 +39,7 @@ def run(args: Arguments) -> int:
     output = args.text("o")
     if output is None:
         raise UsageError("where to write the result is missing: -o OUT")
-    path = writable(output, (".onnx", ".mlir", ".qmod"))
+    path = writable(output, (".onnx", ".mlir", ".mlirbc"))
     profile_path = args.text("profile")
     source = args.text("data")
     searched = (args.text("keep-float") or "").startswith("auto=")

@@ -26,7 +26,7 @@ def run(args: Arguments) -> int:
         raise UsageError(f"{missing} is missing")
     path = writable(output, (".npz",))
     inputs = load_arrays(source)
-    model = api.load(args.positional[0])
+    model = api.load(args.positional[0], as_written=True)
     optimize = args.switch("runtime-optimizations")
     engines = args.texts("engine") or ["numpy"]
     outputs = open_engine(model, engines[0], optimize=optimize)(inputs)

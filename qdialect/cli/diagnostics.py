@@ -2,8 +2,8 @@
 
 As in mlir-opt: `expected-KIND[-re] [@+N|@-N|@above|@below|@unknown] {{text}}`, where
 KIND is error, warning, remark or note.  The text must occur in a diagnostic of that
-kind on that line; with `-re`, `{{..}}` inside it is a regular expression.  Notes need
-not be expected.
+kind on that line; with `-re`, `{{..}}` inside it is a regular expression.  Notes must be
+expected if they have a place of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qdialect.errors import InputError, QError, Where
+from qdialect.errors import InputError, Note, QError, Where
 
 if TYPE_CHECKING:
     from qdialect.rewrite.remarks import Remark
@@ -87,21 +87,24 @@ class Expectations:
             if place == "below":
                 below.append(expected)
 
-    def check(self, diagnostics: Iterable[Diagnostic]) -> list[InputError]:
-        """What was reported and not expected, and what was expected and not reported."""
+    def check(
+        self, diagnostics: Iterable[Diagnostic], *, only_expected: bool = False
+    ) -> list[InputError]:
+        """What was reported and not expected (nothing, with `only_expected`), and what was
+        expected and not reported."""
         complaints: list[InputError] = []
         for diagnostic in diagnostics:
-            for note in diagnostic.notes:
-                self._meet("note", diagnostic.line, note)
             if not self._meet(diagnostic.kind, diagnostic.line, diagnostic.message):
-                complaints.append(
-                    InputError(
-                        f"unexpected {diagnostic.kind}: {diagnostic.message}",
-                        where=diagnostic.where,
-                        code="unexpected-diagnostic",
-                        notes=diagnostic.notes,
+                complaints.append(_unexpected(diagnostic.kind, diagnostic.message, diagnostic))
+            for note in diagnostic.notes:
+                is_placed = isinstance(note, Note)
+                line = note.where.line if is_placed and note.where else diagnostic.line
+                if not self._meet("note", line, note) and is_placed:
+                    complaints.append(
+                        _unexpected("note", note, Diagnostic("note", line, note, note.where))
                     )
-                )
+        if only_expected:
+            complaints.clear()
         complaints += [
             InputError(
                 f'expected {expected.kind} "{expected.shown}" was not produced',
@@ -124,6 +127,12 @@ class Expectations:
                 expected.met = True
                 return True
         return False
+
+
+def _unexpected(kind: str, message: str, diagnostic: Diagnostic) -> InputError:
+    return InputError(
+        f"unexpected {kind}: {message}", where=diagnostic.where, code="unexpected-diagnostic"
+    )
 
 
 def _line(place: str | None, number: int, above: int) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,13 +28,24 @@ def writable(name: str, suffixes: Sequence[str]) -> Path:
         raise UsageError(f"the name of '{name}' must end in {' or '.join(suffixes)}{hint}")
     if not path.parent.is_dir():
         raise InputError("no such folder", where=Where(str(path.parent)), code="unwritable-file")
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
+    if path.is_dir() or not _takes_files(path.parent):
         raise InputError("cannot write here", where=Where(name), code="unwritable-file")
     if path.suffix == ".onnx":
         from qdialect.dialects.onnx import package
 
         package("onnx")
     return path
+
+
+def _takes_files(folder: Path) -> bool:
+    """Whether a file can be made there: permissions alone do not tell (root, network shares)."""
+    from tempfile import TemporaryFile
+
+    try:
+        with TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def report_output(name: str | None) -> Path | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from qdialect.cli.terminal import indented, table
@@ -86,6 +86,8 @@ class Command(NamedTuple):
     arguments: tuple[str, ...] = ()
     """Names of the positional arguments; `[X]` may be left out, `X...` is repeated."""
     notes: str = ""
+    takes_passes: bool = False
+    """Whether `--PASS` and `--PASS='option=value'` name passes to run, as in mlir-opt."""
 
     def usage(self) -> str:
         """The line that a wrong command line is answered with."""
@@ -106,6 +108,8 @@ class Arguments:
         self.command = command
         self.flags: dict[str, list[bool | str]] = {}
         self.positional: list[str] = []
+        self.passes: list[str] = []
+        """What `--PASS` flags name, in their order, each as text of a pipeline."""
 
     def switch(self, name: str) -> bool:
         """Whether a switch is on."""
@@ -175,6 +179,7 @@ def parse(command: Command, argv: Sequence[str]) -> Arguments:
     by_name = {name: flag for flag in command.flags for name in flag.names}
     result = Arguments(command)
     pending = list(reversed(argv))
+    named: list[tuple[str, str]] = []
     while pending:
         argument = pending.pop()
         if argument == "--":
@@ -186,10 +191,17 @@ def parse(command: Command, argv: Sequence[str]) -> Arguments:
         name, equals, value = argument.lstrip("-").partition("=")
         flag = by_name.get(name)
         if flag is None:
-            raise _unknown(command, by_name, argument, name)
+            if not command.takes_passes:
+                raise _unknown(command, by_name, argument, name)
+            result.passes.append(f"{name}{{{value}}}" if equals else name)
+            named.append((argument, name))
+            continue
         result.flags.setdefault(flag.name, []).append(
             _value(flag, argument, value if equals else None, pending)
         )
+    for argument, name in named:
+        if not _is_pass(name, result.texts("load-plugin")):
+            raise _unknown(command, by_name, argument, name)
     if not result.has("help"):
         _check_count(command, result.positional)
         _check_written(result)
@@ -239,11 +251,18 @@ def _unknown(command: Command, by_name: Mapping[str, Flag], argument: str, name:
     from qdialect.passes import PASSES
 
     shown = argument.partition("=")[0]
-    if name in PASSES and "pass-pipeline" in by_name:
-        hint = f"; passes are named in a pipeline: -p {name}"
-    else:
-        hint = did_you_mean(name, by_name, "--")
+    hint = did_you_mean(name, [*by_name, *(PASSES if command.takes_passes else ())], "--")
     return UsageError(f"unknown flag '{shown}'{hint}", notes=(f"see {command.name} --help",))
+
+
+def _is_pass(name: str, plugins: Sequence[str]) -> bool:
+    from qdialect.passes import PASSES
+
+    if name in PASSES:
+        return True
+    from qdialect.pipeline.plugins import Plugins
+
+    return Plugins(plugins).registry().knows(name)
 
 
 def _check_count(command: Command, positional: Sequence[str]) -> None:
@@ -261,6 +280,13 @@ QUANT_TEXT = value(
     "VERSION",
     "MLIR release that quant types are spelled for (default: v22, or v24 for what v22 lacks)",
     choices=("v22", "v24"),
+)
+EMIT_BYTECODE = switch("emit-bytecode", "write MLIR bytecode, as with a FILE.mlirbc")
+BYTECODE_VERSION = value(
+    "emit-bytecode-version",
+    "N",
+    "version of the bytecode to write (default: 4, or 6 where 4 would lose properties)",
+    choices=tuple(map(str, range(7))),
 )
 OUTPUT = value("o output-file", "FILE", "write to FILE instead of standard output", writes=True)
 DIMS = (
@@ -282,6 +308,33 @@ VERSION = switch("version v", "show the version and exit")
 def write(text: str) -> None:
     """Text to standard output."""
     sys.stdout.write(text)
+
+
+def are_weights_inline(args: Arguments) -> bool:
+    """Whether weights go into the text: as the flag says, else in text for other tools, which know
+    no store of ours."""
+    if args.has("inline-weights"):
+        return args.switch("inline-weights")
+    return args.switch("mlir-print-op-generic") or args.has("quant-text")
+
+
+def is_bytecode_wanted(args: Arguments) -> bool:
+    """Whether flags ask for bytecode, by their name or by that of the file."""
+    from qdialect.formats.bytecode.layout import SUFFIX
+
+    return args.switch("emit-bytecode") or (args.text("o") or "").endswith(SUFFIX)
+
+
+def bytecode_version(args: Arguments) -> int | None:
+    """The version of bytecode that flags ask for."""
+    return args.integer("emit-bytecode-version", 0) if args.has("emit-bytecode-version") else None
+
+
+def write_binary(pieces: Iterable[bytes | memoryview]) -> None:
+    """Bytes to standard output; UsageError where that is a terminal."""
+    if sys.stdout.isatty():
+        raise UsageError("bytecode is binary: give -o FILE")
+    sys.stdout.buffer.writelines(pieces)
 
 
 def write_json(data: Any) -> None:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
@@ -13,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.cli.terminal import bar, moving
 from qdialect.context import QContext
-from qdialect.errors import QError
+from qdialect.errors import InputError, QError, Where
 from qdialect.formats.mlir.write import module_text
 from qdialect.pipeline.manager import Instrumentation, Passes
 
@@ -21,7 +22,8 @@ _RULE = "===" + "-" * 73 + "==="
 
 
 class IRDumps(Instrumentation):
-    """Prints the module to standard error around passes (None: around all)."""
+    """Prints the module to standard error around passes (None: around all), or to files in the
+    folder `tree`, numbered as they are written."""
 
     def __init__(
         self,
@@ -34,8 +36,11 @@ class IRDumps(Instrumentation):
         generic: bool,
         debuginfo: bool,
         text_version: str | None = None,
+        tree: str | None = None,
     ) -> None:
         self._ctx = ctx
+        self._tree = None if tree is None else Path(tree)
+        self._written = 0
         self._before, self._after = before, after
         self._after_change, self._after_failure = after_change, after_failure
         self._options: dict[str, Any] = {
@@ -79,7 +84,22 @@ class IRDumps(Instrumentation):
             text = self._text(module)
         except Exception as error:
             text = f"<<the module cannot be printed: {type(error).__name__}>>\n"
-        sys.stderr.write(f"// -----// IR Dump {title} //----- //\n{text}\n")
+        text = f"// -----// IR Dump {title} //----- //\n{text}\n"
+        if self._tree is None:
+            sys.stderr.write(text)
+            return
+        name = module.sym_name.data if module.sym_name else "no-symbol-name"
+        folder = self._tree / f"builtin_module_{name}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"{self._written}_{title.split()[1]}.mlir"
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(
+                f"cannot write: {reason}", where=Where(str(folder)), code="unwritable-file"
+            ) from None
+        self._written += 1
 
 
 class Timing(Instrumentation):

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from qdialect.cli.flags import (
+    BYTECODE_VERSION,
+    EMIT_BYTECODE,
     FORCE,
     HELP,
     NUMERICS_INPUTS,
@@ -52,10 +54,34 @@ COMMAND = Command(
         ),
         VERIFY_NUMERICS,
         NUMERICS_INPUTS,
-        switch("inline-weights", "write weights into the text"),
-        switch("split-input-file", "process the pieces between '// -----' lines one by one"),
-        switch("verify-diagnostics", "check 'expected-error {{..}}' comments"),
+        switch(
+            "inline-weights",
+            "write weights into the text (default for other tools: generic, --quant-text)",
+        ),
+        switch(
+            "mlir-print-op-on-diagnostic",
+            "show the op below an error about it (default: true)",
+            default=True,
+        ),
+        switch(
+            "mlir-print-stacktrace-on-diagnostic", "show below an error where in our code it arose"
+        ),
+        switch("mlir-disable-diagnostic-notes", "show no notes below errors"),
+        optional(
+            "split-input-file",
+            "MARKER",
+            "process the pieces between lines with MARKER (default: '// -----') one by one",
+        ),
+        value("output-split-marker", "MARKER", "what stands between pieces that are written"),
+        optional(
+            "verify-diagnostics",
+            "WHICH",
+            "check 'expected-error {{..}}' comments; only-expected: others may be reported, too",
+        ),
         switch("verify-each", "verify after each pass (default: true)", default=True),
+        switch("verify-roundtrip", "write what was read, read it again and compare, in both forms"),
+        switch("no-implicit-module", "take the one op of the input as it is, without a module"),
+        switch("mlir-very-unsafe-disable-verifier-on-parsing", "do not verify the input"),
         switch("disable-verify", "do not verify the input, nor after each pass"),
         switch(
             "verify-quant-strict",
@@ -68,7 +94,30 @@ COMMAND = Command(
         switch("mlir-print-op-generic print-op-generic", "write ops in the generic form"),
         switch("keep-value-names", "keep the names of values of the input (mlir-opt numbers them)"),
         switch("mlir-print-debuginfo print-debuginfo", "write locations"),
+        switch("mlir-print-value-users", "write users of values as comments"),
+        switch("mlir-use-nameloc-as-prefix", "name values by their locations"),
+        switch("mlir-print-unique-ssa-ids", "give no name twice in a module"),
+        switch("mlir-print-skip-regions", "write no regions"),
+        switch("mlir-print-assume-verified", "accepted; the module is verified, or has errors"),
+        value(
+            "mlir-elide-elementsattrs-if-larger",
+            "N",
+            "leave out dense attributes of more than N elements",
+        ),
+        value(
+            "mlir-elide-resource-strings-if-larger",
+            "N",
+            "leave out resources whose text is longer than N",
+        ),
+        value(
+            "mlir-print-elementsattrs-with-hex-if-larger",
+            "N",
+            "write dense attributes of more than N elements as hexadecimal bytes (-1: none; "
+            "default: 100)",
+        ),
         QUANT_TEXT,
+        EMIT_BYTECODE,
+        BYTECODE_VERSION,
         value("mlir-print-ir-before", "P", "print the module before pass P"),
         value("mlir-print-ir-after", "P", "print the module after pass P"),
         switch("mlir-print-ir-before-all", "print the module before each pass"),
@@ -77,12 +126,29 @@ COMMAND = Command(
             "mlir-print-ir-after-change", "print the module after passes that changed something"
         ),
         switch("mlir-print-ir-after-failure", "print the module when a pass fails"),
+        value(
+            "mlir-print-ir-tree-dir",
+            "DIR",
+            "write what --mlir-print-ir flags print to files in DIR, a folder for each op",
+        ),
+        switch("mlir-print-ir-module-scope", "accepted; the whole module is printed"),
+        value(
+            "debug-only",
+            "NAMES",
+            "say what these passes and rules did and refused (a,b)",
+        ),
+        switch("debug", "say what all passes and rules did and refused"),
         switch("mlir-timing time-passes", "print how long each step took"),
         switch("mlir-pass-statistics", "print what each pass counted"),
         value(
             "mlir-pass-pipeline-crash-reproducer",
             "FILE",
             "when a pass fails write FILE, which --run-reproducer runs again",
+        ),
+        value(
+            "mlir-generate-reproducer",
+            "FILE",
+            "write FILE with the input and the pipeline, which --run-reproducer runs",
         ),
         switch("run-reproducer", "run the pipeline the input itself names"),
         switch("dump-pass-pipeline", "print the pipeline that is run"),
@@ -97,8 +163,10 @@ COMMAND = Command(
         VERSION,
     ),
     ("[FILE]",),
+    "--PASS and --PASS='option=value ..' run a pass, in their order: --cse --canonicalize.\n"
     "Passes of xDSL can be named too. FILE is - or absent for standard input.\n"
     "Exit codes: 0 done, 1 wrong input or failed check, 2 wrong command line, 70 our bug.",
+    takes_passes=True,
 )
 
 

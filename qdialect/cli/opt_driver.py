@@ -10,20 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qdialect.cli.flags import Arguments, write
+from qdialect.cli.flags import (
+    Arguments,
+    are_weights_inline,
+    bytecode_version,
+    is_bytecode_wanted,
+    write,
+    write_binary,
+)
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
 from qdialect.context import QContext
-from qdialect.dialects.module_format import SUFFIX
 from qdialect.errors import InputError, PassFailure, QError, UsageError, Where
+from qdialect.formats.bytecode.layout import MAGIC
 from qdialect.formats.mlir.read import (
     Parsed,
+    bytecode_module,
     decode,
+    is_bytecode,
     parse_text,
-    read_module,
     read_text,
     weight_path,
 )
-from qdialect.formats.mlir.write import module_text, save_module
+from qdialect.formats.mlir.write import bytecode, module_text, save_module
 from qdialect.pipeline.plugins import Plugins
 from qdialect.verify.verifier import BLOBS, verification_errors
 from qdialect.weights import BlobStore, save_text
@@ -31,12 +39,25 @@ from qdialect.weights import BlobStore, save_text
 if TYPE_CHECKING:
     from qdialect.cli.diagnostics import Expectations
     from qdialect.cli.instrumentation import Timing
+    from qdialect.formats.bytecode.cursor import Data
     from qdialect.pipeline.manager import Passes
     from qdialect.pipeline.text import PassSpec
     from qdialect.profile.record import Profile
     from qdialect.targets.base import Target
 
 SEPARATOR = "// -----"
+
+STYLE_FLAGS = (
+    "mlir-elide-elementsattrs-if-larger",
+    "mlir-elide-resource-strings-if-larger",
+    "mlir-print-elementsattrs-with-hex-if-larger",
+    "mlir-print-skip-regions",
+    "mlir-print-unique-ssa-ids",
+    "mlir-print-value-users",
+    "mlir-use-nameloc-as-prefix",
+)
+_UNVERIFIED = ("disable-verify", "mlir-very-unsafe-disable-verifier-on-parsing")
+"""Flags with which the input is not verified."""
 
 
 class OptDriver:
@@ -46,7 +67,7 @@ class OptDriver:
         self.args = args
         self.plugins = Plugins(args.texts("load-plugin"))
         self.specs: list[PassSpec] = []
-        if self.plugins or args.has("pass-pipeline"):
+        if self.plugins or args.has("pass-pipeline") or args.passes:
             self._read_pipeline()
         self.target: Target | None = None
         if (name := args.text("target")) is not None:
@@ -67,22 +88,35 @@ class OptDriver:
         self.spelling: dict[str, Any] = {
             "generic": args.switch("mlir-print-op-generic"),
             "debuginfo": args.switch("mlir-print-debuginfo"),
-            "inline_weights": args.switch("inline-weights"),
+            "inline_weights": are_weights_inline(args),
             "keep_names": args.switch("keep-value-names"),
             "text_version": args.text("quant-text"),
         }
+        if any(args.has(flag) for flag in STYLE_FLAGS):
+            from qdialect.cli.printing import chosen_style
+
+            self.spelling["style"] = chosen_style(args)
+        self.writes_bytecode = is_bytecode_wanted(args)
         self.strict = args.switch("verify-quant-strict")
         self.sources = Sources()
         self.code = OK
         self.sessions: list[QContext] = []
-        self.outputs: list[tuple[ModuleOp, QContext]] = []
+        #: by piece; None for one that is wrong
+        self.outputs: list[tuple[ModuleOp, QContext] | None] = []
+        which = args.last("verify-diagnostics")
+        if which not in (False, True, "all", "only-expected", "true", "false"):
+            raise UsageError(f"--verify-diagnostics is all or only-expected, not '{which}'")
+        self._verifies_diagnostics = which not in (False, "false")
 
     def _read_pipeline(self) -> None:
         """What is wrong with it, or with the plug-ins, is reported before the input is read."""
         from qdialect.pipeline.text import parse_pipeline
 
         registry = self.plugins.registry()
-        self.specs = [s for text in self.args.texts("pass-pipeline") for s in parse_pipeline(text)]
+        texts = self.args.texts("pass-pipeline")
+        if texts and self.args.passes:
+            raise UsageError("'-pass-pipeline' option can't be used with individual pass options")
+        self.specs = [s for text in texts or self.args.passes for s in parse_pipeline(text)]
         registry.build(self.specs)
 
     def show_dialects(self) -> int:
@@ -93,10 +127,7 @@ class OptDriver:
     def run(self) -> int:
         """Process the input; returns the exit code."""
         argument = self.args.positional[0] if self.args.positional else "-"
-        self._path = Path(argument) if argument.endswith(SUFFIX) else None
-        text, name, folder = ("", argument, Path(argument).parent)
-        if self._path is None:
-            text, name, folder = _read_input(argument)
+        self._bytecode, text, name, folder = _read_input(argument)
         self.sources.add(name, text)
         self._name, self._folder = name, folder
         for piece, offset in self._pieces(text):
@@ -104,7 +135,12 @@ class OptDriver:
         self._write()
         if self.timing is not None:
             sys.stderr.write(self.timing.report())
-        matched = self.args.switch("verify-diagnostics") and self.args.text("remarks") is None
+        if self.args.has("debug-only") or self.args.switch("debug"):
+            from qdialect.cli.printing import debug_lines
+
+            named = None if self.args.switch("debug") else self.args.texts("debug-only")
+            sys.stderr.write(debug_lines(self.sessions, named))
+        matched = self._verifies_diagnostics and self.args.text("remarks") is None
         if self.args.has("remarks") and not matched:
             from qdialect.cli.files import remarks_output
 
@@ -115,13 +151,15 @@ class OptDriver:
 
     def _pieces(self, text: str) -> list[tuple[str, int]]:
         """The pieces of the input and the number of lines before each."""
-        if not self.args.switch("split-input-file"):
+        marker = self.args.last("split-input-file")
+        if not marker:
             return [(text, 0)]
+        separator = marker if isinstance(marker, str) else SEPARATOR
         pieces: list[tuple[str, int]] = []
         lines: list[str] = []
         start = 0
         for number, line in enumerate(text.splitlines(keepends=True)):
-            if line.startswith(SEPARATOR):
+            if line.startswith(separator):
                 pieces.append(("".join(lines), start))
                 lines, start = [], number + 1
             else:
@@ -132,8 +170,9 @@ class OptDriver:
         """Read, run and keep one piece; report what goes wrong in it."""
         ctx = self._session()
         self.sessions.append(ctx)
+        self.outputs.append(None)
         expectations: Expectations | None = None
-        if self.args.switch("verify-diagnostics"):
+        if self._verifies_diagnostics:
             from qdialect.cli.diagnostics import Expectations
 
             expectations = Expectations(text, self._name, offset)
@@ -141,9 +180,9 @@ class OptDriver:
         try:
             module = self._transformed(text, offset, ctx, errors)
             if module is not None:
-                self.outputs.append((module, ctx))
+                self.outputs[-1] = module, ctx
         except PassFailure as error:
-            report(error, self.sources)
+            self._report(error)
             self.code = OUR_BUG
             return
         except UsageError:
@@ -152,12 +191,22 @@ class OptDriver:
             errors.append(error)
         if expectations is None:
             for error in errors:
-                report(error, self.sources)
+                self._report(error)
             failed = bool(errors)
         else:
             failed = self._check(expectations, errors, ctx)
         if failed and self.code == OK:
             self.code = WRONG_INPUT
+
+    def _report(self, error: QError) -> None:
+        if self.args.switch("mlir-disable-diagnostic-notes"):
+            error.notes = ()
+        if self.args.switch("mlir-print-stacktrace-on-diagnostic"):
+            from traceback import format_tb
+
+            trace = "".join(format_tb(error.__traceback__)).rstrip()
+            error.notes = (*error.notes, f"diagnostic emitted with trace:\n{trace}")
+        report(error, self.sources)
 
     def _check(self, expectations: Expectations, errors: list[QError], ctx: QContext) -> bool:
         from qdialect.cli.diagnostics import Diagnostic
@@ -165,7 +214,8 @@ class OptDriver:
         diagnostics = [Diagnostic.of_error(error) for error in errors]
         if self.args.has("remarks"):
             diagnostics += [Diagnostic.of_remark(remark) for remark in ctx.remarks.remarks]
-        complaints = expectations.check(diagnostics)
+        only_expected = self.args.text("verify-diagnostics") == "only-expected"
+        complaints = expectations.check(diagnostics, only_expected=only_expected)
         for complaint in complaints:
             report(complaint, self.sources)
         return bool(complaints)
@@ -174,11 +224,12 @@ class OptDriver:
         self, text: str, offset: int, ctx: QContext, errors: list[QError]
     ) -> ModuleOp | None:
         with self._phase("Parser"):
-            if self._path is not None:
-                parsed = Parsed(read_module(self._path, ctx), {})
+            if self._bytecode is not None:
+                module = bytecode_module(self._bytecode, ctx, self._name)
+                parsed = Parsed(module, ctx.external_resources)
             else:
                 parsed = parse_text(text, ctx, self._name, folder=self._folder, line_offset=offset)
-        if not self.args.switch("disable-verify"):
+        if not any(map(self.args.switch, _UNVERIFIED)):
             with self._phase("Verifier"):
                 errors.extend(
                     verification_errors(
@@ -186,16 +237,33 @@ class OptDriver:
                     )
                 )
             if errors:
+                from qdialect.formats.mlir.write.diagnostics import show_operation
+
+                below = self.args.switch("mlir-print-op-on-diagnostic")
+                below = below and not self._verifies_diagnostics
+                errors[:] = [show_operation(error, below=below) for error in errors]
                 return None
+        if self.args.switch("no-implicit-module"):
+            from qdialect.cli.printing import require_one_op
+
+            require_one_op(parsed.module, text, self._name)
+        if self.args.switch("verify-roundtrip"):
+            from qdialect.cli.printing import verify_roundtrip
+
+            verify_roundtrip(parsed.module, ctx, self._session)
         if self.profile is not None:
             from qdialect.profile.assume import state_ranges
 
             state_ranges(parsed.module, self.profile)
         specs, verify_each = self._pipeline(parsed, ctx)
         if self.args.switch("dump-pass-pipeline"):
-            from qdialect.pipeline.text import pipeline_text
+            from qdialect.pipeline.text import pipeline_outline
 
-            print(pipeline_text(specs), file=sys.stderr)
+            print(pipeline_outline(specs), file=sys.stderr)
+        if (path := self.args.text("mlir-generate-reproducer")) is not None:
+            from qdialect.cli.reproducer import Reproducer
+
+            Reproducer(ctx, path, verify_each).write(parsed.module, specs)
         if specs:
             passes = self.plugins.registry().build(specs)
             _run_passes(self.args, parsed.module, ctx, passes, verify_each, self.timing)
@@ -228,27 +296,54 @@ class OptDriver:
 
     def _write(self) -> None:
         output = self.args.text("o")
-        if output in (None, "-"):
+        if self.writes_bytecode and len(self.outputs) > 1:
+            raise UsageError("a file of bytecode holds one module")
+        if self.writes_bytecode:
+            self.spelling["inline_weights"] = self.args.switch("inline-weights")
+        if output in (None, "-") and self.writes_bytecode:
+            with self._phase("Output"):
+                for module, ctx in filter(None, self.outputs):
+                    options = {k: self.spelling[k] for k in ("inline_weights", "text_version")}
+                    version = bytecode_version(self.args)
+                    write_binary(bytecode(module, ctx, version=version, **options))
+        elif output in (None, "-"):
             with self._phase("Output"):
                 write(self._joined(self._folder))
-            return
-        if self.code != OK:
-            return
-        path = Path(output)
-        with self._phase("Output"):
-            if len(self.outputs) == 1:
-                module, ctx = self.outputs[0]
-                save_module(module, ctx, path, **self.spelling)
-            else:
-                save_text(path, self._joined(None))
+        elif self.code == OK:
+            with self._phase("Output"):
+                self._save(Path(output))
+
+    def _save(self, path: Path) -> None:
+        only = self.outputs[0] if len(self.outputs) == 1 else None
+        if only is not None and not self.args.switch("no-implicit-module"):
+            module, ctx = only
+            save_module(
+                module,
+                ctx,
+                path,
+                as_bytecode=self.writes_bytecode,
+                bytecode_version=bytecode_version(self.args),
+                **self.spelling,
+            )
+        else:
+            save_text(path, self._joined(None))
 
     def _joined(self, folder: Path | None) -> str:
         """All modules as one text.  Weights that are in a file a reader will find in
         `folder` stay there; others go into the text."""
         texts = StringIO()
-        for index, (module, ctx) in enumerate(self.outputs):
+        marker = self.args.text("output-split-marker")
+        for index, output in enumerate(self.outputs):
             if index:
-                texts.write(SEPARATOR + "\n")
+                texts.write((SEPARATOR if marker is None else marker) + "\n")
+            if output is None:
+                continue
+            module, ctx = output
+            if self.args.switch("no-implicit-module"):
+                from qdialect.cli.printing import one_op_text
+
+                texts.write(one_op_text(module, ctx, self.spelling) + "\n")
+                continue
             external = _beside(module, ctx, folder)
             texts.write(module_text(module, ctx, external=external, **self.spelling))
             # mlir-opt ends a module with an empty line.
@@ -259,14 +354,20 @@ class OptDriver:
         return nullcontext() if self.timing is None else self.timing.phase(name)
 
 
-def _read_input(argument: str) -> tuple[str, str, Path]:
-    """Text, name for diagnostics, and the folder in which weights are looked for."""
+def _read_input(argument: str) -> tuple[Data | None, str, str, Path]:
+    """Bytecode or text, name for diagnostics, and the folder in which weights are looked for."""
     if argument == "-":
         buffer = getattr(sys.stdin, "buffer", None)
-        data = sys.stdin.read() if buffer is None else decode(buffer.read(), "<stdin>")
-        return data, "<stdin>", Path()
+        data: bytes = sys.stdin.read().encode() if buffer is None else buffer.read()
+        if data.startswith(MAGIC):
+            return data, "", "<stdin>", Path()
+        return None, decode(data, "<stdin>"), "<stdin>", Path()
     path = Path(argument)
-    return read_text(path), argument, path.parent
+    if is_bytecode(path):
+        from qdialect.formats.bytecode.read import mapped
+
+        return mapped(path), "", argument, path.parent
+    return None, read_text(path), argument, path.parent
 
 
 def _beside(module: ModuleOp, ctx: QContext, folder: Path | None) -> BlobStore | None:
@@ -308,6 +409,7 @@ def _run_passes(
         generic=args.switch("mlir-print-op-generic"),
         debuginfo=args.switch("mlir-print-debuginfo"),
         text_version="v24" if args.text("quant-text") == "v24" else None,
+        tree=args.text("mlir-print-ir-tree-dir"),
     )
     manager = PassManager(
         ctx,

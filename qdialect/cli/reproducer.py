@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +44,12 @@ class Reproducer(Instrumentation):
     @override
     def before_pipeline(self, ctx: QContext, passes: Passes, module: ModuleOp) -> None:
         self._source = (module.clone(), pipeline_text(spec for spec, _ in passes))
+
+    def write(self, module: ModuleOp, specs: Sequence[PassSpec]) -> None:
+        """Write the reproducer of a pipeline now, whether it fails or not."""
+        comment = "qopt-opt --run-reproducer runs this file."
+        text = _text(module, pipeline_text(specs), self.ctx, self.verify_each, comment)
+        self.written = _write(self.path, "qdialect-reproducer-", text)
 
     @override
     def after_failure(self, name: str, module: ModuleOp, error: QError) -> None:

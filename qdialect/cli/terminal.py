@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from qdialect.errors import QError, UsageError, Where, crash_report, culprit, foreign_frame
+from qdialect.errors import Note, QError, UsageError, Where, crash_report, culprit, foreign_frame
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,18 +72,28 @@ class Sources:
 
 def report(error: QError, sources: Sources | None = None) -> None:
     """Print an error: one line, the place in the text, the notes."""
-    stream = sys.stderr
-    place = f"{error.where}: " if error.where and str(error.where) else ""
-    print(f"{place}{paint('error', 'error', stream)}: {error.message}", file=stream)
-    where = error.where
-    if where is not None and where.line is not None:
-        line = (sources or Sources()).line(where.file, where.line)
-        if line is not None and len(line) < 1000:
-            column = where.column or 1
-            blank = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
-            print(f"{line}\n{blank}{paint('^', 'good', stream)}", file=stream)
+    sources = sources or Sources()
+    _report_line(error.where, "error", error.message, sources)
     for note in error.notes:
-        print(f"{paint('note', 'note', stream)}: {note}", file=stream)
+        place = note.where if isinstance(note, Note) else None
+        _report_line(place, "note", note, sources, quote=place != error.where)
+    for other in error.also:
+        report(other, sources)
+
+
+def _report_line(
+    where: Where | None, kind: str, message: str, sources: Sources, *, quote: bool = True
+) -> None:
+    stream = sys.stderr
+    place = f"{where}: " if where and str(where) else ""
+    print(f"{place}{paint(kind, kind, stream)}: {message}", file=stream)
+    if where is None or where.line is None or not quote:
+        return
+    line = sources.line(where.file, where.line)
+    if line is not None and len(line) < 1000:
+        column = where.column or 1
+        blank = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
+        print(f"{line}\n{blank}{paint('^', 'good', stream)}", file=stream)
 
 
 def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> int:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qdialect.cli.flags import (
+    BYTECODE_VERSION,
+    EMIT_BYTECODE,
     FORCE,
     HELP,
     OUTPUT,
@@ -15,10 +17,14 @@ from qdialect.cli.flags import (
     VERSION,
     Arguments,
     Command,
+    are_weights_inline,
+    bytecode_version,
+    is_bytecode_wanted,
     parse,
     switch,
     value,
     write,
+    write_binary,
 )
 from qdialect.cli.opt import version_line
 from qdialect.cli.terminal import OK, guarded
@@ -37,13 +43,27 @@ _LOWERED = {
     "stablehlo": "StableHLO with quantized types, inside and at the interface",
 }
 _WITH_TYPES = ("quant", "iree", "stablehlo")
-_ACTIONS = ("import-onnx", "export-onnx", *(f"export-{name}" for name in _LOWERED))
+_RAISED = ("tosa", "stablehlo")
+_ACTIONS = (
+    "import-onnx",
+    *(f"import-{name}" for name in _RAISED),
+    "export-onnx",
+    *(f"export-{name}" for name in _LOWERED),
+)
 
 COMMAND = Command(
     "qopt-translate",
     "Translates between MLIR and other formats.",
     (
         switch("import-onnx", "read an ONNX model, write MLIR"),
+        *(
+            switch(
+                f"import-{name}",
+                f"read functions in {_LOWERED[name]}, write them in nn and quant; "
+                "what has no counterpart stays",
+            )
+            for name in _RAISED
+        ),
         switch("export-onnx", "read MLIR, write an ONNX model"),
         *(
             switch(
@@ -77,6 +97,8 @@ COMMAND = Command(
         switch("mlir-print-op-generic print-op-generic", "write ops in the generic form"),
         switch("mlir-print-debuginfo print-debuginfo", "write locations"),
         QUANT_TEXT,
+        EMIT_BYTECODE,
+        BYTECODE_VERSION,
         FORCE,
         HELP,
         VERSION,
@@ -114,6 +136,8 @@ def _run(argv: Sequence[str]) -> int:
         _write_lowered(args, ctx, path, name)
     elif actions == ["import-onnx"]:
         _write_mlir(_read_onnx(args, ctx), ctx, path, args)
+    elif action == "import":
+        _write_raised(args, ctx, path, name)
     else:
         _write_onnx(_read_mlir(args, ctx), ctx, path, args, opset)
     return OK
@@ -134,15 +158,35 @@ def _read_onnx(args: Arguments, ctx: QContext) -> ModuleOp:
 
 
 def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
-    from qdialect.formats.mlir.read import decode, load_module, read_module, verify_module
+    from qdialect.formats.bytecode.layout import MAGIC
+    from qdialect.formats.mlir.read import (
+        bytecode_module,
+        decode,
+        load_module,
+        read_module,
+        verify_module,
+    )
 
     source = _source(args)
     if source != "-":
         return load_module(source, ctx)
-    text = decode(sys.stdin.buffer.read(), "<stdin>")
-    module = read_module(text, ctx, folder=Path())
+    data = sys.stdin.buffer.read()
+    if data.startswith(MAGIC):
+        module = bytecode_module(data, ctx, "<stdin>")
+    else:
+        module = read_module(decode(data, "<stdin>"), ctx, folder=Path())
     verify_module(module, ctx)
     return module
+
+
+def _write_raised(args: Arguments, ctx: QContext, path: Path | None, name: str) -> None:
+    from qdialect.workflows.model import Model, raised
+
+    model = raised(Model(_read_mlir(args, ctx), ctx), name)
+    kept = [r for r in model.ctx.remarks.remarks if r.pass_name == f"raise-{name}"]
+    for remark in kept:
+        print(remark, file=sys.stderr)
+    _write_mlir(model.module, model.ctx, path, args)
 
 
 def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str) -> None:
@@ -157,6 +201,9 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
     codes = name not in _WITH_TYPES and (interface == "codes" or (strict and interface is None))
     integers = integer_model(Model(module, ctx), codes, name)
     model = lowered_model(integers, name, codes=codes, strict=strict)
+    if is_bytecode_wanted(args):
+        _write_bytecode(args, model.module, model.ctx, path)
+        return
     # The weights are in the text, which other tools read: they know no store of ours.
     text = module_text(model.module, model.ctx, generic=True, inline_weights=True)
     if path is None:
@@ -173,11 +220,34 @@ def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Argume
         "debuginfo": args.switch("mlir-print-debuginfo"),
         "text_version": args.text("quant-text"),
     }
-    if path is None:
+    if is_bytecode_wanted(args):
+        _write_bytecode(args, module, ctx, path)
+    elif path is None:
         write(module_text(module, ctx, inline_weights=True, **spelling))
     else:
-        inline = args.switch("inline-weights")
+        inline = are_weights_inline(args)
         save_module(module, ctx, path, inline_weights=inline, **spelling)
+
+
+def _write_bytecode(args: Arguments, module: ModuleOp, ctx: QContext, path: Path | None) -> None:
+    from qdialect.formats.mlir.write import bytecode, save_module
+
+    version, text_version = bytecode_version(args), args.text("quant-text")
+    inline = args.switch("inline-weights")
+    if path is None:
+        write_binary(
+            bytecode(module, ctx, version=version, inline_weights=inline, text_version=text_version)
+        )
+        return
+    save_module(
+        module,
+        ctx,
+        path,
+        as_bytecode=True,
+        bytecode_version=version,
+        inline_weights=inline,
+        text_version=text_version,
+    )
 
 
 def _write_onnx(

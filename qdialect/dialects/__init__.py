@@ -1,5 +1,5 @@
 """Our dialects: upstream's `quant` (plus `quant.rescale`), `nn`, `onnx`; a little of `shape`; all
-of `tosa` and `stablehlo` that we write."""
+of `tosa` that we write; the attributes of `stablehlo` and `chlo`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ DIALECTS: Mapping[str, str] = {
     "shape": "qdialect.dialects.unranked:Shape",
     "tosa": "qdialect.dialects.tosa:TOSA",
     "stablehlo": "qdialect.dialects.stablehlo:STABLEHLO",
+    "chlo": "qdialect.dialects.stablehlo:CHLO",
 }
 
 

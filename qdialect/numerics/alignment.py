@@ -89,7 +89,7 @@ def contract(
     rows, columns = rows.reshape(-1, 1) * signs[0], columns.reshape(1, -1) * signs[1]
     total = rows * alignment.factors[0] + columns * alignment.factors[1]
     after = apply(total, FixedPoint(1, alignment.shift), rounding)
-    before = _exactly(rows, columns, ratios, rounding)
+    before = exact_sums(rows, columns, ratios, rounding)
     if before is None:
         return bound
     clamped = [np.clip(side + out.zero, out.low, out.high) for side in (before, after)]
@@ -100,7 +100,7 @@ def contract(
     return Contract(Numerics.BOUNDED, steps, f"{changed} of {total.size} pairs of codes change")
 
 
-def _exactly(
+def exact_sums(
     rows: NDArray[np.int64],
     columns: NDArray[np.int64],
     ratios: Sequence[Fraction],

@@ -191,15 +191,15 @@ def constant_array(op: ConstantOp, store: BlobStore) -> NDArray[Any]:
     if isinstance(op.value, BlobAttr):
         array = store.get(op.value.key.data).array()
     else:
-        array = _inline(op.value)
+        array = dense_array(op.value)
     return _numpy_view(array.reshape(declared.get_shape()), declared.element_type)
 
 
 _KEPT = "qdialect array"
 
 
-def _inline(value: DenseIntOrFPElementsAttr) -> NDArray[Any]:
-    """What is in the text, kept with it: few numbers that many ask for."""
+def dense_array(value: DenseIntOrFPElementsAttr) -> NDArray[Any]:
+    """The numbers in the text, kept with it: few that many ask for. For types of `DTYPES`."""
     kept = vars(value)
     known: NDArray[Any] | None = kept.get(_KEPT)
     if known is None:

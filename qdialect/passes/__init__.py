@@ -260,6 +260,17 @@ def _entries() -> tuple[PassEntry, ...]:
             ),
         ),
         PassEntry(
+            "raise-tosa",
+            "turn TOSA into nn and quant, bit by bit; what has no counterpart stays",
+            "qdialect.raising.tosa.convert:RaiseTosa",
+        ),
+        PassEntry(
+            "raise-stablehlo",
+            "turn StableHLO into nn and quant; what has no counterpart stays",
+            "qdialect.raising.stablehlo.convert:RaiseStablehlo",
+            (_NUMERICS,),
+        ),
+        PassEntry(
             "compute-in-floats",
             "compute in floats, between casts, what a dialect has no exact integers for",
             "qdialect.lowerings.compute_in_floats:ComputeInFloats",
@@ -318,7 +329,21 @@ def _entries() -> tuple[PassEntry, ...]:
             "canonicalize",
             "remove what does nothing: redundant clamps, identity and paired movements",
             f"{here}.cleanup.canonicalize:Canonicalize",
-            _RULES,
+            (
+                *_RULES,
+                ("top_down", "bool", "true", "visit ops from the top (false: not supported)"),
+                (
+                    "region_simplify",
+                    "disabled|normal|aggressive",
+                    "normal",
+                    "what is done to regions: nothing (aggressive: not supported)",
+                ),
+                ("max_iterations", "int", "10", "10 or -1: there are none to count"),
+                ("max_num_rewrites", "int", "-1", "rewrites after which to stop; -1: any"),
+                ("test_convergence", "bool", "false", "fail if it stopped before it was done"),
+                ("disable_patterns", "str,..", "", "patterns that must not fire"),
+                ("enable_patterns", "str,..", "", "the only patterns that may fire"),
+            ),
         ),
         PassEntry(
             "regrid",

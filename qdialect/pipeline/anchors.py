@@ -3,19 +3,20 @@
     builtin.module(builtin.module(dce))   modules in the module
     builtin.module(func.func(dce))        functions of the module, and of no module in it
 
-Passes take modules. Where an anchor is another op, its ops are moved to a module of their own, with
-the attributes of the one around them, and back to their places afterwards.
+Passes take modules. Where an anchor is another op, each of its ops is moved to a module of its own,
+with the attributes of the one around it, and back to its place afterwards: as in mlir-opt a pass on
+functions sees one function at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsolatedFromAbove
@@ -47,49 +48,38 @@ class AnchoredPass(ModulePass):
             for module in modules:
                 analyses.clear()
                 self.inner.apply(ctx, module)
-            if others:
+            for other in others:
                 analyses.clear()
-                self._apply_to(ctx, parent, others)
+                self._apply_to(ctx, parent, other)
         analyses.clear()
 
-    def _apply_to(self, ctx: Context, parent: Operation, ops: Sequence[Operation]) -> None:
-        for op in ops:
-            if not _is_isolated(op):
-                raise UsageError(
-                    f"no pass can run on '{_name(op)}': it may use values from around it",
-                    code="bad-pipeline",
-                )
-        if isinstance(parent, ModuleOp) and set(parent.ops) == set(ops):
+    def _apply_to(self, ctx: Context, parent: Operation, op: Operation) -> None:
+        if not _is_isolated(op):
+            raise UsageError(
+                f"no pass can run on '{_name(op)}': it may use values from around it",
+                code="bad-pipeline",
+            )
+        if isinstance(parent, ModuleOp) and parent.body.block.first_op is parent.body.block.last_op:
             self.inner.apply(ctx, parent)
             return
-        apart = ModuleOp([], dict(parent.attributes))
+        place = ModuleOp([])
+        Rewriter.insert_op(place, InsertPoint.before(op))
+        op.detach()
+        apart = ModuleOp([op], dict(parent.attributes))
         apart.location = parent.location
-        places = {op: ModuleOp([]) for op in ops}
-        for op, place in places.items():
-            Rewriter.insert_op(place, InsertPoint.before(op))
-            op.detach()
-            apart.body.block.add_op(op)
         try:
             self.inner.apply(ctx, apart)
         finally:
-            _put_back(apart.body.block, places)
+            for new in list(apart.body.block.ops):
+                new.detach()
+                Rewriter.insert_op(new, InsertPoint.before(place))
+            place.detach()
+            place.erase()
 
 
 def unanchored(instance: ModulePass) -> ModulePass:
     """The pass without its anchors."""
     return instance.inner if isinstance(instance, AnchoredPass) else instance
-
-
-def _put_back(block: Block, places: dict[Operation, ModuleOp]) -> None:
-    """Move ops to their places; new ones are put behind the one they follow."""
-    point = InsertPoint.before(next(iter(places.values())))
-    for op in list(block.ops):
-        op.detach()
-        Rewriter.insert_op(op, InsertPoint.before(places[op]) if op in places else point)
-        point = InsertPoint.after(op)
-    for place in places.values():
-        place.detach()
-        place.erase()
 
 
 def _inside(op: Operation, anchor: str) -> list[Operation]:

@@ -66,7 +66,8 @@ def _unknown(name: str, key: str, fields: dict[str, Any]) -> UsageError:
     known = [field.replace("_", "-") for field in fields]
     hint = did_you_mean(key.replace("_", "-"), known)
     listed = f"its options are: {', '.join(known)}" if known else "it has no options"
-    return _bad(f"pass '{name}' has no option '{key}'{hint}", (listed,))
+    failed = f"failed to add `{name}`"
+    return _bad(f"<Pass-Options-Parser>: no such option {key}{hint}", (failed, listed))
 
 
 def _convert(hint: Any, texts: tuple[str, ...]) -> Any:

@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING
 from qdialect.errors import UsageError, did_you_mean
 from qdialect.passes import PASSES, PassEntry
 from qdialect.pipeline.options import instantiate
+from qdialect.pipeline.text import ANY
+
+ON_MODULES = frozenset(("inline", "strip-func-quant-types", "symbol-dce", "symbol-privatize"))
+"""Passes that change functions and what calls them, and so need the module of both."""
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
@@ -39,6 +43,16 @@ class PassRegistry:
         plugged = [PassEntry(name, "(from a plug-in)", "") for name in sorted(self._factories)]
         return [*self._entries.values(), *plugged]
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a pass `name`, or it is short for one."""
+        from qdialect.pipeline.text import PassSpec
+
+        try:
+            self.load(self._spelled_out(PassSpec(name)).name)
+        except UsageError:
+            return False
+        return True
+
     def load(self, name: str) -> type[ModulePass]:
         """The class of pass `name`; UsageError (`unknown-pass`) if there is none."""
         if name in self._entries:
@@ -54,19 +68,32 @@ class PassRegistry:
         known = [*self._entries, *self._factories]
         hint = did_you_mean(name, known) or did_you_mean(name, stock)
         raise UsageError(
-            f"unknown pass '{name}'{hint}",
+            f"'{name}' does not refer to a registered pass or pass pipeline{hint}",
             code="unknown-pass",
             notes=("--list-passes lists the passes",),
         )
 
     def build(self, specs: Iterable[PassSpec]) -> list[tuple[PassSpec, ModulePass]]:
         """The passes of a pipeline, ready to run; UsageError for a bad one."""
-        return [(spec, self._built(spec)) for spec in map(self._spelled_out, specs)]
+        built: list[tuple[PassSpec, ModulePass]] = []
+        for spec in map(self._spelled_out, specs):
+            try:
+                built.append((spec, self._built(spec)))
+            except UsageError as error:
+                error.where = error.where or spec.where
+                raise
+        return built
 
     def _built(self, spec: PassSpec) -> ModulePass:
         instance = instantiate(self.load(spec.name), spec)
         if not spec.anchors:
             return instance
+        if spec.name in ON_MODULES and spec.anchors[-1] not in ("builtin.module", ANY):
+            raise UsageError(
+                f"unable to schedule pass '{spec.name}' on a PassManager intended to run on "
+                f"'{spec.anchors[-1]}'!",
+                code="bad-pipeline",
+            )
         from qdialect.pipeline.anchors import AnchoredPass
 
         return AnchoredPass(instance, spec.anchors)

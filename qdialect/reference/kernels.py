@@ -1,4 +1,4 @@
-"""The kernels of our own dialects by op name."""
+"""The kernels by op name: of our own dialects and of TOSA."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from qdialect.reference import (
     pooling,
     recurrent,
     reduction,
+    tosa,
 )
+from qdialect.reference.stablehlo import functions as stablehlo
 from qdialect.reference.values import Kernel
 
 DEFAULT_KERNELS: Mapping[str, Kernel] = {
@@ -35,4 +37,6 @@ DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **ordering.KERNELS,
     **pooling.KERNELS,
     **reduction.KERNELS,
+    **tosa.KERNELS,
+    **stablehlo.KERNELS,
 }

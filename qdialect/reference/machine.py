@@ -12,16 +12,17 @@ from contextlib import contextmanager
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import RESULT_NAMES, OpaqueType, string_list
+from qdialect.dialects.onnx import RESULT_NAMES, string_list
 from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.ops import NNOp, ReshapeOp
 from qdialect.ops.locations import op_where
 from qdialect.ops.shapes import ShapeError
 from qdialect.reference.in_floats import computes_in_floats, evaluate_in_floats
 from qdialect.reference.kernels import DEFAULT_KERNELS
+from qdialect.reference.tosa.control import STRUCTURED, YIELD
 from qdialect.reference.values import (
     Array,
     Evaluation,
@@ -30,6 +31,7 @@ from qdialect.reference.values import (
     Session,
     check_input,
     has_type_shape,
+    holds_no_array,
     op_name,
     place,
 )
@@ -39,6 +41,9 @@ Listener = Callable[[Operation, Sequence[Array]], None]
 
 ARGUMENT_NAME = "nn.name"
 """Argument attribute (a string): the name of an input."""
+
+
+_YIELDS = (YIELD, "stablehlo.return")
 
 
 class Interpreter:
@@ -58,10 +63,12 @@ class Interpreter:
         functions: Mapping[str, Kernel] | None = None,
     ) -> None:
         self.module = module
-        self.evaluation: Evaluation = Evaluation(ctx, floats)
+        self.evaluation: Evaluation = Evaluation(ctx, floats, self)
         self.listeners: tuple[Listener, ...] = tuple(listeners)
         self.kernels: dict[str, Kernel] = {**ctx.kernels, **DEFAULT_KERNELS, **(functions or {})}
+        self.variables: dict[str, Array] = {}
         self._active: list[str] = []
+        self._outer: list[dict[SSAValue, Array]] = []
 
     def run(
         self, inputs: Sequence[Array] | Mapping[str, Array], function: str | None = None
@@ -74,6 +81,7 @@ class Interpreter:
         """
         func = self.function(function)
         arguments = _bind(func, inputs, self.evaluation)
+        self.variables.clear()
         with np.errstate(all="ignore"):
             return self._call(func, arguments)
 
@@ -103,21 +111,35 @@ class Interpreter:
                 f"function '{name}' has {len(func.body.blocks)} blocks, not one",
                 where=op_where(func),
             )
-        block = func.body.block
+        self._active.append(name)
+        outer, self._outer = self._outer, []
+        try:
+            results = self._block(func.body.block, arguments)
+        finally:
+            self._active.pop()
+            self._outer = outer
+        if results is None:
+            raise InputError(f"function '{name}' does not end in func.return")
+        return results
+
+    def _block(self, block: Block, arguments: list[Array]) -> list[Array] | None:
+        """What the terminator of a block returns or yields; None without one."""
         dead_after = _dead_after(block)
         values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
         arguments.clear()
         for unused in dead_after.get(None, ()):
             del values[unused]
-        self._active.append(name)
+        self._outer.append(values)
         try:
             for op in block.ops:
-                operands = [values[v] for v in op.operands]
-                if isinstance(op, ReturnOp):
+                operands = [self._value(v) for v in op.operands]
+                if isinstance(op, ReturnOp) or op_name(op) in _YIELDS:
                     return operands
-                for value in dead_after.get(op, ()):
-                    values.pop(value, None)
+                dead = dead_after.get(op, ())
+                if not op.regions:
+                    self._drop(values, dead)
                 results = self._evaluate(op, operands)
+                self._drop(values, dead)
                 operands.clear()
                 for listener in self.listeners:
                     listener(op, results)
@@ -126,12 +148,53 @@ class Interpreter:
                 )
                 del results
         finally:
-            self._active.pop()
-        raise InputError(f"function '{name}' does not end in func.return")
+            self._outer.pop()
+        return None
+
+    def _drop(self, values: dict[SSAValue, Array], dead: Sequence[SSAValue]) -> None:
+        for value in dead:
+            values.pop(value, None)
+
+    def _value(self, value: SSAValue) -> Array:
+        """A value of the block that runs, or of one around it."""
+        for values in reversed(self._outer):
+            if value in values:
+                return values[value]
+        raise InputError("a value is used that nothing defines", code="undefined-value")
+
+    def region(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
+        """What the one block of a region yields; InputError (`bad-region`) if that is nothing."""
+        results = None
+        if len(region.blocks) == 1 and len(region.block.args) == len(arguments):
+            results = self._block(region.block, list(arguments))
+        if results is None:
+            raise InputError(
+                "a region must be one block that takes the operands and ends in what yields",
+                code="bad-region",
+            )
+        return results
+
+    def call(self, name: str, arguments: Sequence[Array]) -> list[Array]:
+        """What another function of the module returns."""
+        return self._call(self.function(name), list(arguments))
+
+    def symbol(self, name: str) -> Operation | None:
+        """The op of the module with this symbol name."""
+        for op in self.module.ops:
+            found = op.properties.get("sym_name") or op.attributes.get("sym_name")
+            if isinstance(found, StringAttr) and found.data == name:
+                return op
+        return None
 
     def _evaluate(self, op: Operation, operands: list[Array]) -> Sequence[Array]:
         if isinstance(op, CallOp):
             return self._call(self.function(op.callee.string_value()), operands)
+        structured = STRUCTURED.get(op_name(op))
+        if structured is not None:
+            with _located(op):
+                results = structured(op, operands, self)
+                _check_results(op, results, self.evaluation)
+            return results
         return evaluate(op, operands, self.evaluation, self.kernels)
 
 
@@ -202,8 +265,8 @@ def _check_results(op: Operation, results: Sequence[Array], evaluation: Evaluati
             code="bad-kernel",
         )
     for value, array in zip(op.results, results, strict=True):
-        if isinstance(value.type, OpaqueType):
-            continue  # a sequence, or whatever else an ONNX node gives
+        if holds_no_array(value.type):
+            continue
         if not has_type_shape(array, value.type) or array.dtype != evaluation.dtype(value.type):
             raise QError(
                 f"the function for '{op_name(op)}' gave {array.dtype}{list(array.shape)} "
@@ -217,6 +280,9 @@ def _dead_after(block: Block) -> dict[Operation | None, list[SSAValue]]:
     last: dict[SSAValue, Operation | None] = dict.fromkeys(block.args)
     for op in block.ops:
         last.update(dict.fromkeys(op.operands, op))
+        for inner in op.walk() if op.regions else ():
+            last.update({value: op for value in inner.operands if value in last})
+        last.update(dict.fromkeys(op.results, op))
     dead: dict[Operation | None, list[SSAValue]] = {}
     for value, op in last.items():
         dead.setdefault(op, []).append(value)
@@ -261,8 +327,6 @@ def _bind(
             code="bad-input",
         )
     return [
-        array
-        if isinstance(kind, OpaqueType)  # a sequence, which only ONNX nodes read
-        else check_input(np.asarray(array), kind, name, evaluation)
+        array if holds_no_array(kind) else check_input(np.asarray(array), kind, name, evaluation)
         for array, kind, name in zip(inputs, types, names, strict=True)
     ]

@@ -7,8 +7,10 @@
 | any float, `floats="real"` | float64 |
 | i1 | bool |
 | other floats of 8 bits or less | uint8, their bits |
+| complex<f32>, complex<f64> | complex64, complex128 |
 | strings of ONNX | object |
 | iN, uiN, index | the smallest int / uint dtype of N bits or more |
+| `!tosa.shape` | int64 |
 | `!quant.uniform` | its stored integers, signed or unsigned as its storage, likewise |
 | `!quant.uniform` of floats or a table | codes, see `codes` |
 """
@@ -24,16 +26,19 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     BFloat16Type,
+    ComplexType,
     IndexType,
     IntegerType,
     Signedness,
     TensorType,
+    TupleType,
     UnrankedTensorType,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, Region
 
-from qdialect.dialects.onnx import STRING
+from qdialect.dialects.onnx import STRING, OpaqueType
+from qdialect.dialects.tosa.shape import ShapeType
 from qdialect.errors import InputError, UnsupportedError, Where
 from qdialect.ops import ConstantOp, constant_array
 from qdialect.ops.locations import op_where
@@ -53,8 +58,12 @@ with scales in float64, as an approximation of real arithmetic."""
 
 _FLOATS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
 _SMALL_FLOATS = frozenset(
-    ("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f8E8M0FNU", "f4E2M1FN")
+    (
+        *("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f8E8M0FNU", "f4E2M1FN"),
+        *("f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f6E2M3FN", "f6E3M2FN"),
+    )
 )
+_COMPLEX = {"f32": np.complex64, "f64": np.complex128}
 _BF16_PRECISION, _BF16_MIN_EXPONENT = 8, -126
 
 
@@ -72,12 +81,26 @@ class Session(Protocol):
         ...
 
 
+class Runner(Protocol):
+    """What runs the function that an op is in."""
+
+    def region(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
+        """What the one block of a region yields; values around the op can be used in it."""
+        ...
+
+    def call(self, name: str, arguments: Sequence[Array]) -> list[Array]:
+        """What another function of the module returns."""
+        ...
+
+
 @dataclass(frozen=True)
 class Evaluation:
-    """What a kernel may use besides its operands: the session and the float mode."""
+    """What a kernel may use besides its operands: the session, the float mode, and what runs
+    the function around the op, if one is run."""
 
     ctx: Session
     floats: Floats = "ieee"
+    runner: Runner | None = None
 
     def dtype(self, type: Attribute) -> np.dtype[Any]:
         """See `runtime_dtype`."""
@@ -97,12 +120,14 @@ def runtime_dtype(type: Attribute, floats: Floats = "ieee") -> np.dtype[Any]:
     element = element_type(type)
     if isinstance(element, UniformType):
         return storage_dtype(element.qparams.storage)
-    if isinstance(element, IndexType):
+    if isinstance(element, IndexType | ShapeType):
         return np.dtype(np.int64)
     if isinstance(element, IntegerType):
         integer = cast(IntegerType, element)
         signed = integer.signedness.data is not Signedness.UNSIGNED
         return integer_dtype(integer.width.data, signed)
+    if isinstance(element, ComplexType):
+        return np.dtype(_COMPLEX[str(cast("ComplexType[Any]", element).element_type)])
     name = str(element)
     if element == STRING:
         return np.dtype(object)
@@ -192,6 +217,8 @@ def check_input(array: Array, type: Attribute, name: str, evaluation: Evaluation
 
 def declared_shape(type: Attribute) -> Shape:
     """The shape of a tensor type, `DYNAMIC` where unknown; () for a scalar type."""
+    if isinstance(type, ShapeType):
+        return (type.rank.data,)
     if not isinstance(type, TensorType):
         return ()
     extents = cast("TensorType[Any]", type).get_shape()
@@ -201,6 +228,12 @@ def declared_shape(type: Attribute) -> Shape:
 def has_type_shape(array: Array, type: Attribute) -> bool:
     """Whether an array has the rank and static extents of a type (any if unranked)."""
     return isinstance(type, UnrankedTensorType) or compatible(declared_shape(type), array.shape)
+
+
+def holds_no_array(type: Attribute) -> bool:
+    """Whether values are something else than an array of elements: a sequence of ONNX, a
+    tuple, a token."""
+    return isinstance(type, OpaqueType | TupleType) or type.name == "stablehlo.token"
 
 
 def op_name(op: Operation) -> str:

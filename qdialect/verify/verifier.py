@@ -10,10 +10,9 @@ that a module that mlir-opt rejects gets mlir-opt's message:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     Float32Type,
@@ -27,16 +26,19 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.ir.core import ErasedSSAValue
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.errors import InputError, QError
 from qdialect.ops.base import NNOp
-from qdialect.ops.locations import op_where
 from qdialect.quant.bare import BareVerifyException
 from qdialect.verify.cache import VerifiedOps
+from qdialect.verify.functions import BRANCHES, IN_PLACE, check_branch
+from qdialect.verify.order import is_isolated, order_errors
+from qdialect.verify.reports import invalid
+from qdialect.verify.structure import region_errors, terminator_errors
+from qdialect.verify.symbols import is_symbol_table, symbol_errors
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
@@ -83,13 +85,11 @@ def verification_errors(
     sound = True
     verified = VerifiedOps() if verified is None else verified
     verified.begin(behaviors)
-    for error in _rule_errors(module, _Checker(strict), behaviors, verified):
+    for error in _errors_in(module, _Checker(strict), behaviors, verified):
         sound = False
         yield error
-    if sound:
-        yield from _order_errors(module)
-        if store is not None and BLOBS in module.attributes:
-            yield from _missing_weights(module, store)
+    if sound and store is not None and BLOBS in module.attributes:
+        yield from _missing_weights(module, store)
 
 
 _PLAIN: set[type[Attribute]] = {
@@ -142,16 +142,6 @@ def _is_plain(op: Operation) -> bool:
     return not isinstance(op, UnregisteredOp) and not op.name.startswith("quant.")
 
 
-def invalid(op: Operation, message: str, *, bare: bool = False) -> InputError:
-    """An error about `op`, in the manner of mlir-opt: `'dialect.op' op message`, or the
-    message alone (`bare`)."""
-    first, *rest = message.rstrip().split("\n")
-    if not bare and not first.startswith(f"'{op.name}' op"):
-        first = f"'{op.name}' op {first}"
-    notes = tuple(line.strip() for line in rest if line.strip())
-    return InputError(first, where=op_where(op), code="invalid-ir", notes=notes)
-
-
 def _missing_weights(module: ModuleOp, store: BlobStore) -> Iterator[InputError]:
     from qdialect.ops.constants import BlobAttr, ConstantOp
 
@@ -163,20 +153,69 @@ def _missing_weights(module: ModuleOp, store: BlobStore) -> Iterator[InputError]
                 return
 
 
-def _rule_errors(
+def op_error(op: Operation) -> str | None:
+    """What is wrong with one op that is in no module yet; None if nothing is."""
+    try:
+        op.verify_()
+    except (QError, VerifyException) as error:
+        return str(error)
+    quant = _Checker(strict=False).needed(op)
+    return None if quant is None else quant.structure_error(op)
+
+
+def _errors_in(
     module: ModuleOp,
     checker: _Checker,
     behaviors: BehaviorRegistry | None,
     verified: VerifiedOps,
 ) -> Iterator[InputError]:
-    pending: list[Operation] = [module]
+    """Isolated ops are verified one by one: what each one holds, then the isolated ops in it,
+    then, if all of these are right, its symbols and the order of its values."""
+    pending: list[_Frame] = [_Frame(module)]
     while pending:
-        top = pending.pop()
-        inner: list[Operation] = []
-        error = _first_error_in(top, inner, checker, behaviors, verified)
+        frame = pending[-1]
+        if frame.inner is None:
+            found: list[Operation] = []
+            error = _first_error_in(frame.op, found, checker, behaviors, verified)
+            if error is not None:
+                yield error
+                pending.pop()
+                _spoil(pending)
+                continue
+            frame.inner = iter(found)
+        op = next(frame.inner, None)
+        if op is not None:
+            pending.append(_Frame(op))
+            continue
+        pending.pop()
+        error = next(_late_errors(frame), None)
         if error is not None:
             yield error
-        pending.extend(reversed(inner))
+        if error is not None or frame.is_wrong_inside:
+            _spoil(pending)
+
+
+@dataclass
+class _Frame:
+    """An isolated op that is being verified."""
+
+    op: Operation
+    inner: Iterator[Operation] | None = None
+    """The isolated ops in it that are still to do; None before it was looked at itself."""
+    is_wrong_inside: bool = False
+
+
+def _spoil(pending: list[_Frame]) -> None:
+    if pending:
+        pending[-1].is_wrong_inside = True
+
+
+def _late_errors(frame: _Frame) -> Iterator[InputError]:
+    if frame.is_wrong_inside:
+        return
+    if is_symbol_table(frame.op):
+        yield from symbol_errors(frame.op)
+    yield from order_errors(frame.op)
 
 
 def _first_error_in(
@@ -191,32 +230,35 @@ def _first_error_in(
     Upstream's rules come first, so that an error has upstream's words where it has any.
     """
     doubtful: InputError | None = None
-    pending: list[Operation] = [top]
+    pending: list[Operation | _End] = [top]
     while pending:
         op = pending.pop()
+        if isinstance(op, _End):
+            error = next(terminator_errors(op.op), None)
+            if error is not None:
+                return error
+            continue
         key = verified.key(op)
-        if key is not None and key in verified and op.next_op is not None:
+        if key is not None and key in verified and not op.successors:
             if verified.has_valid_types(op):
                 continue
             quant = checker.needed(op)
             if quant is None or quant.are_tensors_right(op):
                 verified.add_types(op)
                 continue
-        if op is not top and _is_isolated(type(op)):
+        if op is not top and is_isolated(type(op)):
             isolated.append(op)
             continue
         try:
-            _check_structure(op)
-            op.verify_()
-            behavior = None if behaviors is None or isinstance(op, NNOp) else behaviors.get(op)
-            if behavior is not None:
-                from qdialect.ops.ports import verify_declared
-
-                verify_declared(op, behavior)
+            _check_op(op, behaviors)
         except QError as error:
             return invalid(op, error.message)
         except VerifyException as error:
-            return invalid(op, str(error), bare=isinstance(error, BareVerifyException))
+            if not str(error).startswith(_ISOLATION):
+                from qdialect.verify.messages import in_upstreams_words
+
+                message = in_upstreams_words(op, str(error))
+                return invalid(op, message, bare=isinstance(error, BareVerifyException))
         quant = checker.needed(op)
         message = None if quant is None else quant.structure_error(op)
         if message is not None:
@@ -227,128 +269,41 @@ def _first_error_in(
         elif key is not None and doubtful is None:
             verified.add(key)
             verified.add_types(op)
+        if not op.regions:
+            continue
+        error = next(region_errors(op), None)
+        if error is not None:
+            return error
+        pending.append(_End(op))
         nested = [inner for region in op.regions for block in region.blocks for inner in block.ops]
         pending.extend(reversed(nested))
     return doubtful
 
 
-@cache
-def _is_isolated(kind: type[Operation]) -> bool:
-    return kind.has_trait(IsolatedFromAbove, value_if_unregistered=False)
+_ISOLATION = "Operation using value defined out of its IsolatedFromAbove parent"
+"""An error of xDSL's that `order_errors` finds, too, and at the use."""
 
 
-def _check_structure(op: Operation) -> None:
-    """What `Operation.verify` and `Block.verify` check beside the op's own rules."""
+class _End(NamedTuple):
+    """The end of an op with regions, after the ops in it."""
+
+    op: Operation
+
+
+def _check_op(op: Operation, behaviors: BehaviorRegistry | None) -> None:
+    """The rules of the op itself; VerifyException or QError."""
     for operand in op._operands:  # pyright: ignore[reportPrivateUsage]
         if isinstance(operand, ErasedSSAValue):
             raise VerifyException("uses a value that has been erased")
-    block = op.parent
-    region = None if block is None else block.parent
-    if op.successors:
-        if block is None or region is None or block.last_op is not op:
-            raise VerifyException("with successors must terminate its parent block")
-        if any(successor.parent is not region for successor in op.successors):
-            raise VerifyException("branches to a block of a different region")
-    if block is not None and region is not None and block.last_op is op:
-        _check_terminator(op, region)
-    for inner in op.regions:
-        blocks = inner.blocks
-        if inner.first_block is not inner.last_block or op.has_trait(NoTerminator):
-            continue
-        if any(candidate.first_op is None for candidate in blocks):
-            raise VerifyException("has an empty block where at least a terminator is expected")
+    check = IN_PLACE.get(op.name)
+    if check is not None:
+        check(op)
+    else:
+        op.verify_()
+        if op.name in BRANCHES:
+            check_branch(op)
+    behavior = None if behaviors is None or isinstance(op, NNOp) else behaviors.get(op)
+    if behavior is not None:
+        from qdialect.ops.ports import verify_declared
 
-
-def _check_terminator(op: Operation, region: Region) -> None:
-    if op.has_trait(IsTerminator):
-        return
-    if region.first_block is not region.last_block:
-        raise VerifyException("ends a block but is not a terminator")
-    parent = region.parent
-    if parent is not None and not parent.has_trait(NoTerminator):
-        raise VerifyException("ends a block but is not a terminator")
-
-
-def _order_errors(module: ModuleOp) -> Iterator[InputError]:
-    """Uses of values that are not defined before them, one per isolated op."""
-    pending: list[Operation] = [module]
-    while pending:
-        top = pending.pop()
-        inner: list[Operation] = []
-        error = _first_misuse_in(top, inner)
-        if error is not None:
-            yield error
-        pending.extend(reversed(inner))
-
-
-def _first_misuse_in(top: Operation, isolated: list[Operation]) -> InputError | None:
-    """One walk with the set of values visible so far: in program order within a block, and
-    from each block to those it dominates, whose values it sees."""
-    #: values by identity, as their own hash is slow
-    visible: set[int] = set()
-    #: ops and blocks still to visit and, after what sees them, the values to forget
-    pending: list[Operation | _Scope | list[int]] = []
-    _enter(top, visible, pending)
-    while pending:
-        entry = pending.pop()
-        if isinstance(entry, list):
-            visible.difference_update(entry)
-            continue
-        if isinstance(entry, _Scope):
-            entry.enter(visible, pending)
-            continue
-        for operand in entry._operands:  # pyright: ignore[reportPrivateUsage]
-            if id(operand) not in visible:
-                return _misuse(entry, operand)
-        for result in entry.results:
-            visible.add(id(result))
-        if not entry.regions:
-            continue
-        if _is_isolated(type(entry)):
-            isolated.append(entry)
-        else:
-            _enter(entry, visible, pending)
-    return None
-
-
-def _misuse(op: Operation, operand: SSAValue) -> InputError:
-    index = list(map(id, op.operands)).index(id(operand))
-    later = isinstance(operand, OpResult) and operand.op.parent is op.parent
-    fault = "is not defined before this use" if later else "does not dominate this use"
-    return invalid(op, f"operand #{index} {fault}")
-
-
-@dataclass
-class _Scope:
-    """A block that was not visited yet."""
-
-    block: Block
-    tree: Mapping[Block, Sequence[Block]]
-    """The blocks that each one dominates."""
-    is_graph: bool = False
-    """Whether its ops may use results of later ones."""
-
-    def enter(self, visible: set[int], pending: list[Operation | _Scope | list[int]]) -> None:
-        """Go on with the ops of the block, then with the blocks it dominates."""
-        ops = list(self.block.ops)
-        arguments = list(map(id, self.block.args))
-        results = [id(result) for op in ops for result in op.results]
-        visible.update((*arguments, *results) if self.is_graph else arguments)
-        pending.append(arguments + results)
-        pending.extend(_Scope(inner, self.tree) for inner in reversed(self.tree[self.block]))
-        pending.extend(reversed(ops))
-
-
-def _enter(op: Operation, visible: set[int], pending: list[Operation | _Scope | list[int]]) -> None:
-    for region in reversed(op.regions):
-        first = region.first_block
-        if first is None:
-            continue
-        if first is not region.last_block:
-            # As in mlir-opt, blocks that are never reached may use any value.
-            from qdialect.verify.dominance import dominator_tree
-
-            pending.append(_Scope(first, dominator_tree(region)))
-        else:
-            # Of an op nobody knows it may be a graph, in which order means nothing.
-            pending.append(_Scope(first, {first: ()}, isinstance(op, UnregisteredOp)))
+        verify_declared(op, behavior)

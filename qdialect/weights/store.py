@@ -146,6 +146,14 @@ class BlobStore:
             self._blobs[key] = Blob(element, shape, raw)
         return key
 
+    def add_named(self, key: str, raw: memoryview, element: str, shape: tuple[int, ...]) -> str:
+        """Keep raw little-endian bytes under the name that a file gives them; returns it, or the
+        content key where the name stands for another weight already."""
+        blob = Blob(element, shape, raw)
+        if self._blobs.setdefault(key, blob) == blob:
+            return key
+        return self.add_bytes(raw, element, shape)
+
     def open(self, path: str | os.PathLike[str]) -> None:
         """Map a safetensors file and add its tensors under the names in it.
 

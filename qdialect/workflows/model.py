@@ -70,8 +70,11 @@ def load(
     *,
     dims: Mapping[str, int] | None = None,
     typical_dims: Mapping[str, int] | None = None,
+    as_written: bool = False,
 ) -> Model:
-    """The model in a `.onnx`, `.mlir` or `.qmod` file, verified.
+    """The model in a `.onnx`, `.mlir` or `.mlirbc` file, verified.
+
+    Functions in TOSA and StableHLO are raised to `nn` and `quant` (`raised`), unless `as_written`.
 
     `dims` are numbers that symbolic extents of its inputs get, by name; `typical_dims` numbers
     they are only priced as (default: 1 in a first dimension, 128 in others).
@@ -89,7 +92,7 @@ def load(
 
         module = import_model(source, session, dims)
         verify_module(module, session)
-    elif source.suffix in (".mlir", ".qmod"):
+    elif source.suffix in (".mlir", ".mlirbc"):
         from qdialect.formats.mlir.read import load_module
 
         module = load_module(source, session)
@@ -98,12 +101,27 @@ def load(
 
             bind_extents(module, dims)
     else:
-        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .qmod")
+        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .mlirbc")
     if typical_dims:
         from qdialect.ops.named_extents import price_extents
 
         price_extents(module, typical_dims)
-    return Model(module, session, source)
+    model = Model(module, session, source)
+    return model if as_written or source.suffix == ".onnx" else raised(model)
+
+
+def raised(model: Model, dialect: str | None = None) -> Model:
+    """`model` with functions in another dialect (all that are known, or `dialect`) as `nn` and
+    `quant`. What has no counterpart stays, and remarks of the session say why; a
+    model without such ops is given back as it is."""
+    from qdialect.analysis.index import every_op
+    from qdialect.passes.importing.dialects import IMPORTS
+
+    used = {op.name.partition(".")[0] for op in every_op(model.module)}
+    for name in IMPORTS if dialect is None else (dialect,):
+        if name in used:
+            model = run_passes(model, IMPORTS[name], verify_each=False)
+    return model
 
 
 def save(
@@ -138,7 +156,7 @@ def save(
             written = write_model(model.module, model.ctx, form=form, runtime=runtime)
         beside = keeps_weights_beside(model.module) and not inline_weights
         save_model(written, target, weights_beside=beside)
-    elif target.suffix in (".mlir", ".qmod"):
+    elif target.suffix in (".mlir", ".mlirbc"):
         from qdialect.formats.mlir.write import save_module
 
         save_module(
@@ -149,7 +167,7 @@ def save(
             text_version=_known_version(text_version),
         )
     else:
-        raise UsageError(f"cannot tell the kind of '{target}': use .onnx, .mlir or .qmod")
+        raise UsageError(f"cannot tell the kind of '{target}': use .onnx, .mlir or .mlirbc")
 
 
 def save_or_copy(

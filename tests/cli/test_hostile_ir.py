@@ -16,7 +16,10 @@ NODE = (
 NO_MODEL = {
     "empty": "module {}\n",
     "declaration": "func.func private @f(%x: tensor<1xf32>) -> tensor<1xf32>\n",
-    "no-body": '"func.func"() <{sym_name = "f", function_type = () -> ()}> ({}) : () -> ()\n',
+    "no-body": (
+        '"func.func"() <{sym_name = "f", function_type = () -> (), sym_visibility = "private"}> '
+        "({}) : () -> ()\n"
+    ),
     "two": F.format("") + F.format("").replace("@f", "@g"),
     "blocks": "func.func @f(%x: i1) -> i1 {\n  cf.br ^a\n^a:\n  return %x : i1\n}\n",
     "names": F.format("").replace(

@@ -90,7 +90,7 @@ def test_what_cannot_be(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "empty").mkdir()
     assert _run(tmp_path / "empty", tmp_path / "out") == 1
     assert "no model in this folder" in capsys.readouterr().err
-    (folder / "a.qmod").write_bytes(b"")
+    (folder / "a.mlirbc").write_bytes(b"")
     assert _run(folder, tmp_path / "out") == 1
     assert "weights in one file" in capsys.readouterr().err
 

@@ -18,7 +18,7 @@ def kinds(path: Path) -> set[str]:
 
 def test_prices_are_measured_and_used(net: Path, tmp_path: Path) -> None:
     path, out = tmp_path / "p.json", tmp_path / "o.onnx"
-    result = call(qopt, "prices", "-o", str(path), "--rounds=8")
+    result = call(qopt, "prices", "-o", str(path), "--rounds=1")
     assert result.code == 0, result.err
     assert "a rescale takes" in result.err and result.out == ""
     measured, shipped = read_prices(path, "onnxruntime"), shipped_prices("onnxruntime")

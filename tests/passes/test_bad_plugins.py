@@ -428,7 +428,7 @@ def test_commands_name_the_culprit_and_write_nothing(
     ("flags", "told"),
     [
         (["--target=tossa"], "unknown target 'tossa'; did you mean 'tosa'?"),
-        (["-p", "sink-rescales"], "unknown pass 'sink-rescales'; did you mean 'sink-rescale'?"),
+        (["-p", "sink-rescales"], "pass pipeline; did you mean 'sink-rescale'?"),
         (["-p", "sink-rescale{numerics=roughly}"], "unknown numerics level 'roughly'"),
     ],
 )

@@ -109,56 +109,57 @@ def _session() -> Any:
 # -- modules in binary ---------------------------------------------------------------------
 
 
-def _module_files() -> list[bytes]:
+def _bytecode_files() -> list[bytes]:
+    """The small texts in all versions of the format."""
     from qdialect.errors import QError
     from qdialect.formats.mlir.read import read_module
-    from qdialect.formats.qmod.write import module_bytes
+    from qdialect.formats.mlir.write import bytecode
 
     found: list[bytes] = []
-    for text in _texts():
+    for index, text in enumerate(_texts()):
         session = _session()
         try:
-            found.append(module_bytes(read_module(text.decode(), session), session))
+            module = read_module(text.decode(), session)
+            pieces = bytecode(module, session, version=index % 7)
         except QError:
             continue
+        found.append(b"".join(bytes(piece) for piece in pieces))
     return found
 
 
-class _ModuleFiles:
-    """Damage to the tables, to a number, or to any byte; mostly with a checksum that fits."""
+class _Bytecode:
+    """Damage to any byte: another, some less, some more, or some of another file."""
 
     def __init__(self, draw: random.Random, seeds: Sequence[bytes]) -> None:
         self._draw = draw
-        self._json = damage_bytes.Json(draw, [self._tables(seed) for seed in seeds])
-
-    @staticmethod
-    def _tables(data: bytes) -> bytes:
-        return data[52 : 52 + int.from_bytes(data[28:36], "little")]
+        self._seeds = seeds
 
     def change(self, data: bytes) -> bytes:
-        from qdialect.dialects.module_format import checksum
+        draw = self._draw
+        for _ in range(draw.choice((1, 1, 2, 4))):
+            place = draw.randrange(len(data) + 1)
+            kind = draw.randrange(6)
+            if kind < 3:
+                byte = draw.choice((0, 1, 2, 3, 0x80, 0xCB, 255, draw.randrange(256)))
+                data = data[:place] + bytes((byte,)) + data[place + 1 :]
+            elif kind == 3:
+                data = data[:place] + data[place + draw.randrange(1, 9) :]
+            elif kind == 4:
+                data = data[:place] + draw.randbytes(draw.randrange(1, 10)) + data[place:]
+            else:
+                other = draw.choice(self._seeds)
+                start = draw.randrange(len(other) + 1)
+                data = data[:place] + other[start : start + draw.randrange(64)] + data[place:]
+        return data[: damage_bytes.MOST]
 
-        draw, tables = self._draw, self._tables(data)
-        kind = draw.randrange(4)
-        if kind == 0:
-            new = self._json.change(tables)
-            behind = data[52 + len(tables) :]
-            data = data[:28] + len(new).to_bytes(8, "little") + data[36:52] + new + behind
-        elif len(data) > 52 and kind < 3:
-            place = draw.randrange(52 + len(tables) if kind == 1 else 28, len(data) + 1) - 1
-            new = bytes([draw.choice([0, 1, 2, 255, draw.randrange(256)])])
-            data = data[:place] + new + data[place + 1 :]
-        else:
-            data = data[: draw.randrange(len(data) + 1)] + draw.choice([b"", b"\0"])
-        return data if draw.random() < 0.05 else data[:12] + checksum(data[28:]) + data[28:]
 
-
-def _read_module_file(path: Path) -> None:
+def _read_bytecode(path: Path) -> None:
     import qdialect as qd
-    from qdialect.formats.mlir.write import module_text
+    from qdialect.formats.mlir.write import bytecode, module_text
 
     model = qd.load(path, _session())
     module_text(model.module, model.ctx)
+    bytecode(model.module, model.ctx)
 
 
 # -- ONNX ---------------------------------------------------------------------------------
@@ -399,6 +400,13 @@ READERS = {
         _read_arrays,
         lambda draw, seeds: damage_bytes.Archives(draw, seeds).change,
     ),
+    "bytecode": Reader(
+        ".mlirbc",
+        ("formats/bytecode/", "dialects/", "ops/", "quant/", "qparams/"),
+        _bytecode_files,
+        _read_bytecode,
+        lambda draw, seeds: _Bytecode(draw, seeds).change,
+    ),
     "mlir": Reader(
         ".mlir",
         ("formats/mlir/read/", "dialects/", "ops/", "quant/", "qparams/"),
@@ -412,13 +420,6 @@ READERS = {
         _models,
         _read_onnx,
         lambda draw, seeds: _Models(draw, seeds).change,
-    ),
-    "module": Reader(
-        ".qmod",
-        ("formats/qmod/read", "dialects/", "ops/", "quant/", "qparams/"),
-        _module_files,
-        _read_module_file,
-        lambda draw, seeds: _ModuleFiles(draw, seeds).change,
     ),
     "profile": Reader(
         ".json",

@@ -101,7 +101,7 @@ def test_bench_writes_every_figure(measured: Path) -> None:
     case = "residual quantized/200"
     for name in ("parse", "parse generic", "print", "print generic", "verify"):
         assert rows[f"text/{case}/{name}"].ratios["stock xDSL"].median > 0
-    assert "our text" in rows[f"text/{case}/read .qmod"].ratios
+    assert "our text" in rows[f"text/{case}/read .mlirbc"].ratios
     assert rows[f"passes/{case}/optimize, memory"].unit == "bytes"
     whole = rows[f"passes/{case}/optimize"]
     assert whole.ratios.keys() == {"stock verify"} and whole.value.runs == 2

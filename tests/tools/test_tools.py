@@ -46,7 +46,7 @@ def test_placement_is_never_costlier_than_greedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     figures = tmp_path / "placement.json"
-    options = ["--sizes", "60", "--numerics", "exact", "saturation", "--json", str(figures)]
+    options = ["--sizes", "20", "--numerics", "exact", "saturation", "--json", str(figures)]
     assert bench_placement.main(options) == 0
     said = json.loads(figures.read_text())
     cases = 2 * len(FORMS) * len(GRAPHS)

@@ -2,7 +2,7 @@
 
 Ours and stock xDSL's read and print the same text, custom and generic. What mlir-opt 22 takes for
 the generic text, without its start, is divided as `--mlir-timing` says; its reader verifies as it
-reads. A module file (`.qmod`) is compared with our own text.
+reads. MLIR bytecode (`.mlirbc`) is compared with our own text.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.formats.qmod.read import module_of
-from qdialect.formats.qmod.write import module_bytes
+from qdialect.formats.mlir.read import bytecode_module, read_module
+from qdialect.formats.mlir.write import bytecode, module_text
 from qdialect.verify.verifier import verify_module
 from tools.bench.cases import Case, count
 from tools.bench.rows import FAINT, Rounds, Row, Spread, alone, growth_of_peak, in_turns, ratios
@@ -69,7 +67,7 @@ def measured(case: Case, rounds: Rounds) -> list[Row]:
     module = case.build()
     ops = count(module)
     text, generic = module_text(module, ctx), module_text(module, ctx, generic=True)
-    data = module_bytes(module, ctx)
+    data = b"".join(bytes(piece) for piece in bytecode(module, ctx))
     rows: list[Row] = []
 
     def row(name: str, times: Sequence[float], **theirs: Sequence[float]) -> None:
@@ -90,22 +88,22 @@ def measured(case: Case, rounds: Rounds) -> list[Row]:
         {
             "ours": lambda: module_text(module, ctx),
             "stock": lambda: _stock_text(module, False),
-            "write": lambda: module_bytes(module, ctx),
+            "write": lambda: bytecode(module, ctx),
         },
         rounds,
     )
     row("print", times["ours"], xdsl=times["stock"])
-    row("write .qmod", times["write"], text=times["ours"], xdsl=times["stock"])
+    row("write .mlirbc", times["write"], text=times["ours"], xdsl=times["stock"])
     times = in_turns(
         {
             "ours": lambda: read_module(text, new_context()),
             "stock": lambda: Parser(new_context(), text).parse_module(),
-            "read": lambda: module_of(data, new_context(), "module"),
+            "read": lambda: bytecode_module(data, new_context(), "module"),
         },
         rounds,
     )
     row("parse", times["ours"], xdsl=times["stock"])
-    row("read .qmod", times["read"], text=times["ours"], xdsl=times["stock"])
+    row("read .mlirbc", times["read"], text=times["ours"], xdsl=times["stock"])
     rows += _generic(case, ops, generic, rounds)
     return rows
 

@@ -1,35 +1,23 @@
-"""The operations of StableHLO that quantized networks are exchanged in.
+"""StableHLO and CHLO: their attributes and types. Their ops are rows of `qdialect.upstream`.
 
-Operands, properties and names are those of StableHLO 1.x (StablehloOps.td). What the
-specification asks of types and shapes is left to a reader of its own; only what makes an
-operation unreadable is verified here. Nothing in this package knows of `nn`, so that it could
-go upstream as it is.
-
-Text is exchanged in the generic form only: what is pretty differs between versions.
+Nothing in this package knows of `nn`, so that it could go upstream as it is.
 """
 
 from xdsl.ir import Dialect
 
 from qdialect.dialects.stablehlo.attributes import (
+    CHLO_ATTRIBUTES,
+    STABLEHLO_ATTRIBUTES,
     ConvolutionDimensionsAttr,
     DotDimensionsAttr,
     GatherDimensionsAttr,
 )
-from qdialect.dialects.stablehlo.floats import FLOAT_OPS, ComparisonDirectionAttr
-from qdialect.dialects.stablehlo.ops import OPS
 
-STABLEHLO = Dialect(
-    "stablehlo",
-    [*OPS, *FLOAT_OPS],
-    [
-        ComparisonDirectionAttr,
-        ConvolutionDimensionsAttr,
-        DotDimensionsAttr,
-        GatherDimensionsAttr,
-    ],
-)
+STABLEHLO = Dialect("stablehlo", [], STABLEHLO_ATTRIBUTES)
+CHLO = Dialect("chlo", [], CHLO_ATTRIBUTES)
 
 __all__ = [
+    "CHLO",
     "STABLEHLO",
     "ConvolutionDimensionsAttr",
     "DotDimensionsAttr",

@@ -18,8 +18,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.stablehlo.floats import FLOAT_OPS
-from qdialect.dialects.stablehlo.ops import OPS, ConstantOp, ReturnOp
 from qdialect.lowerings.emitter import INTEGERS, NamedEmitter, element_of, ranked, storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order, identity_order, reordered
@@ -27,6 +25,7 @@ from qdialect.lowerings.preconditions import fill_code
 from qdialect.ops.constants import payload
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType, storage_type
+from qdialect.upstream import op_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,14 +33,21 @@ if TYPE_CHECKING:
 _STORAGES = ("i8", "i16", "i32")
 
 
+class _Rows(dict[str, type[Operation]]):
+    """The classes of ops, each made from its row when it is first written."""
+
+    def __missing__(self, name: str) -> type[Operation]:
+        found = op_class(name, None)
+        assert found is not None, name
+        return found
+
+
 class Emitter(NamedEmitter):
     """Collects StableHLO operations. Values keep their quantized types, so there is nothing
     to state beside them."""
 
     DIALECT: ClassVar[str] = "stablehlo"
-    DEFINITIONS: ClassVar[Mapping[str, type[Operation]]] = {
-        op.name: op for op in (*OPS, *FLOAT_OPS)
-    }
+    DEFINITIONS: ClassVar[Mapping[str, type[Operation]]] = _Rows()
 
     def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
         """`stablehlo.constant`, of the stored integers of a quantized type."""
@@ -50,7 +56,9 @@ class Emitter(NamedEmitter):
             element = storage_type(element.qparams)
         stored = TensorType(element, list(kind.get_shape()))
         values = payload(array, stored, self.session.blobs)
-        return ConstantOp.create(result_types=[kind], properties={"value": values})
+        return self.DEFINITIONS["stablehlo.constant"].create(
+            result_types=[kind], properties={"value": values}
+        )
 
     def mark(self, x: LaidOut) -> None:
         """Nothing: the types say what integers mean."""
@@ -173,7 +181,8 @@ class Emitter(NamedEmitter):
         body = self.DEFINITIONS[f"stablehlo.{combine}"].create(
             operands=list(block.args), result_types=[scalar]
         )
-        block.add_ops([body, ReturnOp.create(operands=list(body.results))])
+        last = self.DEFINITIONS["stablehlo.return"].create(operands=list(body.results))
+        block.add_ops([body, last])
         op = self.DEFINITIONS[f"stablehlo.{name}"].create(
             operands=list(operands),
             result_types=[TensorType(element, list(shape))],

@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
 
-from qdialect.dialects.stablehlo.floats import ComparisonDirectionAttr
+from qdialect.dialects.stablehlo.attributes import ComparisonDirectionAttr
 from qdialect.lowerings.emitter import element_of, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.floats.algebra import Algebra, Function, Logic, Order, Pair

@@ -157,12 +157,12 @@ def pair_rounding(
     op: Operation, lhs: QParams, rhs: QParams, result: QParams, product: bool
 ) -> Rounding | None:
     """How a sum or product of two codes is rounded; None where none is between two codes."""
-    if _pair_ties(lhs, rhs, result, product):
+    if pair_may_tie(lhs, rhs, result, product):
         return rounding_of(op)
     return None
 
 
-def _pair_ties(lhs: QParams, rhs: QParams, result: QParams, product: bool) -> bool:
+def pair_may_tie(lhs: QParams, rhs: QParams, result: QParams, product: bool) -> bool:
     import numpy as np
 
     (a,), (b,), (c,) = quant_grids(lhs), quant_grids(rhs), quant_grids(result)

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isfinite
-from typing import Any
+from typing import Any, Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -35,7 +35,8 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.declaration import Bounds
-from qdialect.context import QContext
+from qdialect.context import QContext, session
+from qdialect.errors import InputError, UsageError, did_you_mean
 from qdialect.numerics.arithmetic import quantized
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.requantize import clamps_nothing, quant_grids
@@ -239,11 +240,51 @@ class StorageCastPair(Rule[Pair]):
 
 @dataclass(frozen=True)
 class Canonicalize(RulePass):
-    """Remove what does nothing; see the module. All its rules are exact."""
+    """Remove what does nothing; see the module. All its rules are exact.
+
+    The options from `top_down` on are those of upstream's pass. What they ask for and this pass
+    does not do is a ValueError.
+    """
 
     name = "canonicalize"
 
+    top_down: bool = True
+    region_simplify: Literal["disabled", "normal", "aggressive"] = "normal"
+    max_iterations: int = 10
+    max_num_rewrites: int = -1
+    test_convergence: bool = False
+    disable_patterns: tuple[str, ...] = ()
+    enable_patterns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.top_down:
+            raise ValueError("ops are visited top down: 'top-down=false' is not supported")
+        if self.region_simplify == "aggressive":
+            raise ValueError("no blocks are merged: 'region-simplify=aggressive' is not supported")
+        if self.max_iterations not in (10, -1):
+            raise ValueError(
+                "what changes is visited again until nothing fires, without iterations: "
+                "'max-iterations' is not supported, 'max-num-rewrites' is"
+            )
+        if self.max_num_rewrites < -1:
+            raise ValueError("'max-num-rewrites' is a count, or -1 for any")
+
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        everything = self._all_rules(session)
+        names = [rule.name for rule in everything]
+        for name in (*self.disable_patterns, *self.enable_patterns):
+            if name not in names:
+                known = f"its patterns are: {', '.join(names)}"
+                hint = did_you_mean(name, names)
+                raise UsageError(
+                    f"pass 'canonicalize' has no pattern '{name}'{hint}",
+                    code="bad-option",
+                    notes=(known,),
+                )
+        chosen = self.enable_patterns or names
+        return [r for r in everything if r.name in chosen and r.name not in self.disable_patterns]
+
+    def _all_rules(self, session: QContext) -> Sequence[Rule[Any]]:
         return (
             RedundantClamp(session),
             RepeatedClamp(session),
@@ -260,5 +301,16 @@ class Canonicalize(RulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
         Dce().apply(ctx, op)  # what is dead uses nothing
-        super().apply(ctx, op)
+        qctx = session(ctx)
+        before = qctx.rewrites_left
+        if self.max_num_rewrites >= 0 and (before is None or before > self.max_num_rewrites):
+            qctx.rewrites_left = self.max_num_rewrites
+            super().apply(qctx, op)
+            stopped = qctx.rewrites_left == 0
+            done = self.max_num_rewrites - (qctx.rewrites_left or 0)
+            qctx.rewrites_left = None if before is None else before - done
+            if stopped and self.test_convergence:
+                raise InputError("canonicalize did not converge", code="pass-failed")
+        else:
+            super().apply(ctx, op)
         Dce().apply(ctx, op)

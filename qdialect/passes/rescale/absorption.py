@@ -32,6 +32,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_array, constant_of, make_constant
 from qdialect.ops.ports import bias_matches
 from qdialect.passes.pair_contract import NO_GEMMLOWP, pair_contract, renumbers, replaced_kernel
+from qdialect.passes.rescale.exact_sums import rounds_once
 from qdialect.passes.rule_pass import refuse_scales, refuse_types, with_qparams
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType, arithmetic_of
@@ -85,6 +86,14 @@ def up_contract(session: QContext, match: Up) -> Contract | Refusal:
         lambda: ranges(session).before_rounding(op.results[0]),
         defined=arithmetic_of(op),
     )
+    if (
+        isinstance(found, Contract)
+        and found.level is Numerics.BOUNDED
+        and arithmetic_of(op).floats(match.source.expressed) is None
+        and rounds_once(session, op, match.behavior, match.source, match.target)
+    ):
+        # Nothing is clipped in the middle, or the level would be another.
+        found = Contract(Numerics.EXACT, note="the sums are not rounded")
     return found if isinstance(found, Refusal) else replaced_kernel(op, found)
 
 

@@ -11,8 +11,11 @@ remains:
     down   exact if the rescale is lossless; else bounded(g * s_b / (2 s_out) + 1)
            with g the op's gain (largest output change per unit of input change)
 
+    sum    of two rescaled terms in i32, see `join_sums`
+
 and a weaker class when a clip disappears. A bias whose scale is the product of
-input and weight scales is re-derived.
+input and weight scales is re-derived. An op that computes integers on the very step of its
+result (i32 sums of products) rounds nothing: absorbing the rescale behind it is exact.
 
 For example
 
@@ -44,6 +47,7 @@ from qdialect.passes.rescale.absorption import (
     down_contract,
     up_contract,
 )
+from qdialect.passes.rescale.join_sums import JoinSum
 from qdialect.passes.rule_pass import RulePass, rescaled
 from qdialect.quant import RescaleOp
 from qdialect.rewrite import Refusal, Rewriter, Rule
@@ -137,4 +141,4 @@ class CombineRescale(RulePass):
     name = "combine-rescale"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (CombineUp(session), CombineDown(session))
+        return (JoinSum(session), CombineUp(session), CombineDown(session))

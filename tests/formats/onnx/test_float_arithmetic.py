@@ -112,7 +112,7 @@ def test_a_rescale_in_floats_is_what_the_runtime_computes(source: str, result: s
 def test_the_arithmetic_is_part_of_the_module(tmp_path: Path) -> None:
     model = imported(onnx.load(HERE / "rescales_meet_ties.onnx"))
     assert arithmetic_of(model.module) is Arithmetic.EXPRESSED
-    for suffix in (".mlir", ".qmod"):
+    for suffix in (".mlir", ".mlirbc"):
         path = tmp_path / f"m{suffix}"
         api.save(model, path)
         assert arithmetic_of(api.load(path).module) is Arithmetic.EXPRESSED

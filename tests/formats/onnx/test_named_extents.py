@@ -44,7 +44,7 @@ def declared(path: Path) -> list[list[int | str]]:
     return [[d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim] for v in values]
 
 
-@pytest.mark.parametrize("suffix", [".onnx", ".mlir", ".qmod"])
+@pytest.mark.parametrize("suffix", [".onnx", ".mlir", ".mlirbc"])
 def test_a_bound_extent_is_a_number_everywhere(
     attention: Path, tmp_path: Path, suffix: str
 ) -> None:

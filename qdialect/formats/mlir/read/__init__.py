@@ -1,4 +1,4 @@
-"""Reads MLIR text into a module, and opens the file of weights that the module names.
+"""Reads MLIR, text or bytecode, into a module, and opens the file of weights that text names.
 
 Every error in the text is an InputError with line and column: xDSL's exceptions do not leave
 this room.
@@ -9,29 +9,37 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError
-from xdsl.utils.lexer import Span
 
 from qdialect.context import QContext
-from qdialect.dialects.module_format import SUFFIX
-from qdialect.errors import InputError, QError, Where
+from qdialect.errors import InputError, Note, QError, Where
+from qdialect.formats.bytecode.layout import MAGIC
 from qdialect.formats.mlir.read.parser import MLIRParser, Positions
 from qdialect.ops.locations import op_where
 from qdialect.verify import verifier
 from qdialect.verify.verifier import BLOBS
 
+if TYPE_CHECKING:
+    from qdialect.formats.bytecode.cursor import Data
+
 __all__ = [
     "BLOBS",
     "Parsed",
+    "bytecode_module",
+    "decode",
+    "is_bytecode",
     "load_module",
+    "open_weights",
     "parse_text",
     "read_module",
     "read_text",
     "verify_module",
 ]
+
+_OLD_MAGIC = b"\x89QMOD\r\n\x1a"
 
 
 class Parsed(NamedTuple):
@@ -50,7 +58,7 @@ def read_module(
     line_offset: int = 0,
 ) -> ModuleOp:
     """The module in `source`: MLIR text (a `str`) or the path of a file (a `Path`), which
-    is text, or a `.qmod` file that `save_module` wrote.
+    is text or bytecode, whatever it is called.
 
     The module is not verified.  Its weight store, if it names one, is opened from
     `folder`, which is that of the file.  Without a folder the store stays closed.
@@ -61,8 +69,10 @@ def read_module(
         text = source
     else:
         path = Path(source)
-        if path.suffix == SUFFIX:
-            return _read_module_file(path, ctx)
+        if is_bytecode(path):
+            from qdialect.formats.bytecode.read import mapped
+
+            return bytecode_module(mapped(path), ctx, str(path))
         text, name, folder = read_text(path), str(path), path.parent
     return parse_text(text, ctx, name, folder=folder, line_offset=line_offset).module
 
@@ -79,11 +89,36 @@ def verify_module(module: ModuleOp, ctx: QContext) -> None:
     verifier.verify_module(module, ctx.blobs, behaviors=ctx.declared)
 
 
-def _read_module_file(path: Path, ctx: QContext) -> ModuleOp:
-    from qdialect.formats.qmod.read import module_of
+def is_bytecode(path: Path) -> bool:
+    """Whether a file begins like MLIR bytecode; False for one that cannot be read.
 
-    module = module_of(_read_bytes(path), ctx, str(path))
-    _open_weights(module, ctx, path.parent)
+    InputError (`old-module-file`) for a `.qmod` file, which versions before 1.1 wrote.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_OLD_MAGIC))
+    except OSError:
+        return False
+    if start == _OLD_MAGIC:
+        raise InputError(
+            "a .qmod file, which is read no more",
+            where=Where(str(path)),
+            code="old-module-file",
+            notes=(
+                "let the version of qdialect that wrote it write text (qopt-opt x.qmod -o x.mlir); "
+                "MLIR bytecode, .mlirbc, is in its place",
+            ),
+        )
+    return start.startswith(MAGIC)
+
+
+def bytecode_module(data: Data, ctx: QContext, name: str) -> ModuleOp:
+    """The module of MLIR bytecode; InputError (`bad-bytecode`). It is not verified."""
+    from qdialect.formats.bytecode.read import module_of
+    from qdialect.formats.mlir.read.named_weights import take_weights
+
+    module = module_of(data, ctx, name)
+    take_weights(module, ctx)
     return module
 
 
@@ -122,18 +157,19 @@ def parse_text(
     *,
     folder: Path | None = None,
     line_offset: int = 0,
+    parser_class: type[MLIRParser] = MLIRParser,
 ) -> Parsed:
     """Like `read_module` on text, with the text's external resources."""
     positions = Positions(text, name, line_offset)
     parser: MLIRParser | None = None
     try:
-        parser = MLIRParser(ctx, text, positions)
+        parser = parser_class(ctx, text, positions)
         module = parser.parse_module()
     except QError as error:
         error.where = error.where or positions.where(parser.pos if parser else 0)
         raise
     except ParseError as error:
-        raise _parse_error(error, positions) from None
+        raise _parse_error(error, parser, positions) from None
     except RecursionError:
         raise _unreadable("nested too deeply", parser, positions) from None
     except Exception as error:
@@ -146,38 +182,68 @@ def parse_text(
         # The text has no `module`: as in mlir-opt it is at line 0.
         module.location = FileLineColLoc(StringAttr(name), IntAttr(0), IntAttr(0))
     ctx.external_resources.update(parser.external_resources)
+    if "dense_resource" in text:
+        from qdialect.formats.mlir.read.named_weights import take_weights
+
+        take_weights(module, ctx)
     if folder is not None:
-        _open_weights(module, ctx, folder)
+        open_weights(module, ctx, folder)
     return Parsed(module, parser.external_resources)
 
 
-def _parse_error(error: ParseError, positions: Positions) -> InputError:
-    first, *rest = error.msg.strip().split("\n")
-    notes = [line.strip() for line in rest if line.strip()]
-    if isinstance(error, MultipleSpansParseError):
-        if error.ref_text:
-            notes.append(error.ref_text)
-        notes += [f"{positions.where(span.start)}: {message or ''}" for span, message in error.refs]
-    where = positions.where(_culprit(first, error.span))
-    return InputError(first, where=where, code="syntax-error", notes=tuple(notes))
+def _parse_error(error: ParseError, parser: MLIRParser | None, positions: Positions) -> InputError:
+    first, *rest = error.msg.strip("\n").split("\n")
+    undefined = parser.undefined() if parser and "values used but not defined" in first else []
+    if undefined:
+        wrong, *others = (_syntax_error(UNDECLARED, positions.where(at)) for at in undefined)
+        wrong.also = tuple(others)
+        return wrong
+    dangling = re.match(r"region ends with missing block", first)
+    if dangling and isinstance(error, MultipleSpansParseError):
+        where = positions.where(error.refs[0][0].start)
+        return _syntax_error("reference to an undefined block", where)
+    text = error.span.input.content
+    return _faulty(first, rest, (text, error.span.start), parser, positions)
 
 
-def _culprit(message: str, span: Span) -> int:
-    """The position of the error: the first use of an undefined value, which the parser reports
-    at the end of the function, else the span."""
-    undefined = re.search(r"values used but not defined: \[(%[\w$.-]+)", message)
-    found = undefined and re.search(rf"{re.escape(undefined[1])}(?![\w$.-])", span.input.content)
-    return found.start() if found else span.start
+def _faulty(
+    message: str,
+    rest: list[str],
+    place: tuple[str, int],
+    parser: MLIRParser | None,
+    positions: Positions,
+) -> InputError:
+    """The error at a place of a text, in mlir-opt's words, else in those of `message`."""
+    from qdialect.formats.mlir.read.upstream_errors import Context, fault
+
+    op, known = None, frozenset[str]()
+    if parser is not None:
+        op, known = parser.op_position, frozenset(parser.ctx.registered_dialect_names)
+    found = fault(message, Context(*place, op, known))
+    notes: list[str] = [Note(words, positions.where(at)) for words, at in found.notes]
+    if found.message == message:
+        notes += [line.strip() for line in rest if line.strip()]
+    wrong = _syntax_error(found.message, positions.where(found.position))
+    wrong.notes = tuple(notes)
+    return wrong
+
+
+UNDECLARED = "use of undeclared SSA value name"
+
+
+def _syntax_error(message: str, where: Where) -> InputError:
+    return InputError(message, where=where, code="syntax-error")
 
 
 def _unreadable(message: str, parser: MLIRParser | None, positions: Positions) -> InputError:
     first, *rest = message.split("\n")
-    notes = tuple(line.strip() for line in rest if line.strip())
-    where = positions.where(parser.pos if parser else 0)
-    return InputError(first, where=where, code="syntax-error", notes=notes)
+    place = (parser.lexer.input.content, parser.pos) if parser else ("", 0)
+    return _faulty(first, rest, place, parser, positions)
 
 
-def _open_weights(module: ModuleOp, ctx: QContext, folder: Path) -> None:
+def open_weights(module: ModuleOp, ctx: QContext, folder: Path) -> None:
+    """Open the weight store in `folder` that `module` names, if it names one; InputError if that
+    cannot be."""
     name = module.attributes.get(BLOBS)
     if name is None:
         return

@@ -23,16 +23,11 @@ from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
-    AnyFloat,
     ArrayAttr,
     Builtin,
-    ComplexType,
-    DenseArrayBase,
     FileLineColLoc,
     FusedLoc,
-    IndexType,
     IntAttr,
-    IntegerType,
     LocationAttr,
     ModuleOp,
     NoneAttr,
@@ -40,15 +35,29 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Block, BlockArgument, Dialect, Operation, SSAValue, TypeAttribute
-from xdsl.parser import AttrParser, Parser
+from xdsl.ir import (
+    Attribute,
+    AttributeInvT,
+    Block,
+    BlockArgument,
+    Dialect,
+    Operation,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.parser.generic_parser import ParserState
+from xdsl.traits import IsTerminator
 from xdsl.utils.lexer import Input, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
+from qdialect.dialects.verbatim import RangeEndAttr
 from qdialect.errors import Where
 from qdialect.formats.mlir.read.aliases import AliasExtents
+from qdialect.formats.mlir.read.attributes import AttributeReader
 from qdialect.formats.mlir.read.types import TENSOR, TensorTypes
+from qdialect.formats.mlir.resources import ResourceTable
+from qdialect.upstream import parse_op as parse_upstream_op
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,15 +71,14 @@ OVERRIDDEN = (
     "_get_op_by_name",
     "_parse_alias_def",
     "_parse_block_body",
-    "_parse_builtin_densearray_attr",
     "_parse_dialect_resource_handle",
-    "_parse_extended_type_or_attribute",
+    "_parse_generic_operation",
     "_parse_external_resources",
+    "_parse_file_metadata_dictionary",
     "_parse_location",
     "_parse_op_result_list",
     "_parse_optional_builtin_parametrized_attr",
     "_parse_optional_builtin_type",
-    "_parse_tensor_literal_element",
     "_register_ssa_definition",
     "_resume_from",
 )
@@ -83,8 +91,6 @@ for _name in ("_unescaped_characters_regex", "_lex_string_literal"):
 _CLOSED = frozenset(("quant", "nn", "onnx"))
 _NEWLINE = re.compile("\n")
 _ALIAS_DEFINITION = re.compile(r"^([#!][A-Za-z$._-][\w$.-]*|[#!][0-9]+)[ \t]*=", re.MULTILINE)
-_HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
-_Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 
 
 class Positions:
@@ -127,7 +133,7 @@ class _Lexer(MLIRLexer):
         return Token(MLIRTokenKind.STRING_LIT, literal)
 
 
-class MLIRParser(Parser):
+class MLIRParser(AttributeReader):
     """Parses one text. `use_templates=False` reads every line with xDSL's parser, to compare."""
 
     def __init__(
@@ -136,6 +142,10 @@ class MLIRParser(Parser):
         self._positions = positions
         self._file = StringAttr(positions.name)
         self._op_name_positions: list[int] = []
+        #: where values were first used that were not defined yet, by name
+        self._first_uses: dict[str, int] = {}
+        #: the op whose generic form is read
+        self._generic_op: type[Operation] | None = None
         self._unread_aliases = {m.group(1): m.start() for m in _ALIAS_DEFINITION.finditer(text)}
         self._types = TensorTypes()
         self._aliases_read_ahead: set[str] = set()
@@ -154,7 +164,7 @@ class MLIRParser(Parser):
                 self._read_type_at,
                 self._read_location_at,
             )
-        _separate_resources(ctx)
+        separate_resources(ctx)
         # As xDSL's constructor does, which takes no other lexer.
         AttrParser.__init__(self, ParserState(_Lexer(Input(text, positions.name))), ctx)
         self.ssa_values = {}
@@ -168,12 +178,26 @@ class MLIRParser(Parser):
 
     @override
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
-        """The module of a whole text."""
+        """The module of a whole text, which may be empty."""
+        self._consume_definitions()
+        if self._current_token.kind is MLIRTokenKind.EOF:
+            return ModuleOp([])
         module = super().parse_module(allow_implicit_module)
         fault = self._extents.fault_of_module(module, len(self.lexer.input.content))
         if fault is not None:
             self.raise_error(fault)
         return module
+
+    def _consume_definitions(self) -> None:
+        """Read aliases and resources at the beginning of the text."""
+        while True:
+            kind = self._current_token.kind
+            if kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
+                self._parse_alias_def()
+            elif kind is MLIRTokenKind.FILE_METADATA_BEGIN:
+                self._parse_file_metadata_dictionary()
+            else:
+                return
 
     # -- many ops at once ------------------------------------------------------
 
@@ -222,15 +246,51 @@ class MLIRParser(Parser):
 
     @override
     def parse_operation(self) -> Operation:
-        op = super().parse_operation()
+        start = self._current_token.span
+        results = self._parse_op_result_list()
+        word = self._parse_optional_token(MLIRTokenKind.BARE_IDENT)
+        name = self.parse_str_literal("operation name expected") if word is None else word.text
+        kind = self._get_op_by_name(name)
+        stack = self._parser_state.dialect_stack
+        stack.append(kind.dialect_name())
+        if word is None:
+            op = self._parse_generic_operation(kind)
+        else:
+            op = self._parse_custom_operation(kind)
+        stack.pop()
         position = self._op_name_positions.pop()
         if op.location is UNKNOWN_LOC:
             op.location = self._location(position)
+        self._bind_results(op, results, start)
         return op
+
+    def _parse_custom_operation(self, kind: type[Operation]) -> Operation:
+        op = parse_upstream_op(kind.name, kind, self) or kind.parse(self)
+        location = self.parse_optional_location()
+        if location is not None:
+            op.location = location
+        return op
+
+    def _bind_results(self, op: Operation, names: list[tuple[Span, int]], start: Span) -> None:
+        """Give the results of `op` the names at its beginning."""
+        count = sum(size for _, size in names)
+        if count and count != len(op.results):
+            self.raise_error(
+                f"Operation has {len(op.results)} results, but was given {count} to bind.", start
+            )
+        first = 0
+        for span, size in names:
+            results = op.results[first : first + size]
+            self._register_ssa_definition(span.text[1:], results, span)
+            first += size
 
     @override
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
         results = super()._parse_op_result_list()
+        for span, size in results:
+            if not size:
+                message = "expected named operation to have at least 1 result"
+                self.raise_error(message, span.end + 1, span.end + 1)
         self._op_name_positions.append(self.pos)
         return results
 
@@ -240,6 +300,40 @@ class MLIRParser(Parser):
             if isinstance(value, BlockArgument) and value.location is UNKNOWN_LOC:
                 value.location = self._location(span.start)
         super()._register_ssa_definition(name, values, span)
+        self._first_uses.pop(name, None)
+
+    @override
+    def resolve_operand(
+        self, operand: UnresolvedOperand, type: AttributeInvT
+    ) -> SSAValue[AttributeInvT]:
+        """The value of an operand; one that is not defined yet is looked for until the end."""
+        if operand.operand_name not in self.ssa_values:
+            self._first_uses.setdefault(operand.operand_name, operand.span.start)
+        return super().resolve_operand(operand, type)
+
+    def undefined(self) -> list[int]:
+        """Where values are first used that nothing in the text defines."""
+        places = (self._first_uses.get(name) for name in self.forward_ssa_references)
+        return sorted(place for place in places if place is not None)
+
+    @override
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        self._generic_op = op_type
+        return super()._parse_generic_operation(op_type)
+
+    @override
+    def parse_optional_successors(self) -> list[Block] | None:
+        """The blocks behind the operands of an op in the generic form, if it has some."""
+        if self._current_token.kind is MLIRTokenKind.L_SQUARE:
+            kind = self._generic_op
+            if kind is not None and not kind.has_trait(IsTerminator, value_if_unregistered=True):
+                self.raise_error("successors in non-terminator")
+        return super().parse_optional_successors()
+
+    @property
+    def op_position(self) -> int | None:
+        """Where the name of the op begins that is being read."""
+        return self._op_name_positions[-1] if self._op_name_positions else None
 
     # -- types -----------------------------------------------------------------
 
@@ -270,6 +364,11 @@ class MLIRParser(Parser):
         name = self._current_token.text
         if name not in self._aliases_read_ahead:
             start = self.pos
+            if "." in name:
+                kind = "type" if name[0] == "!" else "attribute"
+                self.raise_error(
+                    f"{kind} names with a '.' are reserved for dialect-defined names", start, start
+                )
             super()._parse_alias_def()
             fault = self._extents.fault(self.attribute_aliases[name])
             if fault is not None:
@@ -281,20 +380,18 @@ class MLIRParser(Parser):
         self.parse_attribute()
 
     @override
-    def _parse_extended_type_or_attribute(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, attr_or_dialect_name: str, is_type: bool
-    ) -> Attribute:
-        name = ("!" if is_type else "#") + attr_or_dialect_name
+    def find_alias(self, name: str) -> Attribute | None:
+        """What `#name` or `!name` stands for, if it is an alias, defined above or below."""
         if name not in self.attribute_aliases and name in self._unread_aliases:
             self._read_definition(name)
-        # xDSL's parser takes a dot in the name for a dialect's attribute.
-        if name in self.attribute_aliases and "." in name:
-            return self.attribute_aliases[name]
-        dialect, _, kind = attr_or_dialect_name.partition(".")
-        if is_type and dialect == "quant" and kind and self.ctx.get_optional_type(name[1:]) is None:
+        return self.attribute_aliases.get(name)
+
+    @override
+    def _parse_of_known_dialect(self, name: str, is_type: bool) -> Attribute:
+        dialect, _, kind = name.partition(".")
+        if is_type and dialect == "quant" and kind and self.ctx.get_optional_type(name) is None:
             self.raise_error(f"unknown quantized type {kind}")
-        parse: Any = super()._parse_extended_type_or_attribute
-        return parse(attr_or_dialect_name, is_type)
+        return super()._parse_of_known_dialect(name, is_type)
 
     def _read_definition(self, name: str) -> None:
         """Read the definition of an alias that stands further down, and come back."""
@@ -321,13 +418,15 @@ class MLIRParser(Parser):
             return FusedLoc(cast("ArrayAttr[Attribute]", ArrayAttr(parts)), metadata)
         location = super()._parse_location()
         if isinstance(location, FileLineColLoc) and self.parse_optional_keyword("to"):
-            # A range; xDSL's location holds its start.
-            self.parse_optional_integer(False, False)
+            line = self.parse_optional_integer(False, False)
             self.parse_punctuation(":")
-            self.parse_integer(False, False)
+            end_line = location.line if line is None else IntAttr(line)
+            end_column = IntAttr(self.parse_integer(False, False))
+            end = RangeEndAttr(end_line, end_column)
+            return FusedLoc(cast("ArrayAttr[Attribute]", ArrayAttr([location])), end)
         return location
 
-    # -- ops and literals that xDSL's parser gets wrong ------------------------
+    # -- names of ops ----------------------------------------------------------
 
     def op_named(self, name: str) -> type[Operation]:
         """The op of this name; an error as for a text that is this name."""
@@ -353,37 +452,7 @@ class MLIRParser(Parser):
             close = get_close_matches(name, [op.name for op in self.ctx.loaded_ops], 1, 0.8)
             hint = f"; did you mean {close[0]}?" if close else ""
             self.raise_error(f"Operation {name} is not registered{hint}", start, start + len(name))
-        if found.name == "arith.trunci":
-            from qdialect.formats.mlir.read.trunci import TruncIOp
-
-            return TruncIOp
-        if found.name == "tensor.reshape":
-            from qdialect.dialects.unranked import ReshapeOp
-
-            return ReshapeOp
         return found
-
-    @override
-    def _parse_tensor_literal_element(self) -> Any:
-        element = super()._parse_tensor_literal_element()
-        if isinstance(element.value, int) and element.span.text.lstrip("-")[:2] in ("0x", "0X"):
-            return _Bits(element.is_negative, element.value, element.span)
-        return element
-
-    @override
-    def _parse_builtin_densearray_attr(self) -> DenseArrayBase | None:
-        if _HEX_ARRAY.match(self.lexer.input.content, self.pos) is None:
-            return super()._parse_builtin_densearray_attr()
-        self.parse_punctuation("<")
-        element = self.parse_type()
-        assert isinstance(element, AnyFloat)
-        self.parse_punctuation(":")
-        values = self.parse_comma_separated_list(
-            self.Delimiter.NONE,
-            lambda: self._parse_tensor_literal_element().to_type(self, element),
-        )
-        self.parse_punctuation(">")
-        return DenseArrayBase.from_list(element, values)
 
     # -- resources -----------------------------------------------------------
 
@@ -420,27 +489,7 @@ def _largest_extent(kind: Attribute | None) -> int:
     return max(shape, default=0)
 
 
-class _Bits(_Literal):
-    """A hexadecimal literal: for a float type it is the value's bits."""
-
-    @override
-    def to_type(
-        self, parser: AttrParser, type: AnyFloat | IntegerType | IndexType | ComplexType[Any]
-    ) -> Any:
-        if not isinstance(type, AnyFloat):
-            return super().to_type(parser, type)
-        width = type.compile_time_size
-        bits = cast("int", self.value)
-        if self.is_negative:
-            parser.raise_error(
-                "hexadecimal float literal should not have a leading minus", self.span
-            )
-        if bits >> 8 * width:
-            parser.raise_error("hexadecimal float constant out of range for type", self.span)
-        return next(type.iter_unpack(bits.to_bytes(width, "little")))
-
-
-def _separate_resources(ctx: Context) -> None:
+def separate_resources(ctx: Context) -> None:
     """Give the session its own table of `dense_resource` blobs: xDSL has it in the dialect
     object, which all sessions share."""
     if ctx.get_optional_dialect("builtin") is Builtin:
@@ -448,5 +497,5 @@ def _separate_resources(ctx: Context) -> None:
             "builtin",
             list(Builtin.operations),
             list(Builtin.attributes),
-            [OpAsmDialectInterface()],
+            [ResourceTable()],
         )

@@ -1,4 +1,5 @@
-"""Writes modules as MLIR text, with the weights in a file beside it or inside the text.
+"""Writes modules as MLIR text, with the weights in a file beside it or inside the text, and as
+MLIR bytecode, with the weights in it.
 
 Invariant: `read_module` of what `save_module` wrote is the same module, and a reader never
 sees half of a file.
@@ -17,15 +18,17 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.ir import Attribute, ParametrizedAttribute
 
 from qdialect.context import QContext
-from qdialect.dialects.module_format import SUFFIX
 from qdialect.errors import InputError, QError, Where
+from qdialect.formats.bytecode.layout import SUFFIX
 from qdialect.formats.mlir.write.printer import BLOB, MLIRPrinter
 from qdialect.formats.mlir.write.resources import Resources
+from qdialect.formats.mlir.write.style import PLAIN, Style
 from qdialect.ops.locations import op_where
 from qdialect.quant.text_version import TextVersion, printing_for
 from qdialect.weights import alone, replacing
 
 if TYPE_CHECKING:
+    from qdialect.formats.bytecode.write import Piece
     from qdialect.ops.constants import BlobAttr
 
 #: module attribute that names the weight store beside the text
@@ -46,11 +49,14 @@ def print_module(
     keep_names: bool = True,
     text_version: TextVersion | str | None = None,
     resources: Resources | None = None,
+    style: Style = PLAIN,
 ) -> None:
     """Write `module` and a final newline.
 
     `text_version`: whose spelling quant types get, "v22" or "v24"; "v22" is an InputError
     where a type has none. Default: as "v22", with types it does not know as "v24".
+
+    `style`: what mlir-opt's printing flags choose.
 
     Values keep their names, or with `keep_names=False` get those mlir-opt gives them.
 
@@ -68,11 +74,12 @@ def print_module(
         print_debuginfo=debuginfo,
         ctx=ctx,
         external=external,
+        style=style,
     )
     keys = blob_keys(module) if external is not None else set[str]()
     drop = external is not None and not any(key in external for key in keys)
     with _blobs_attribute(module, None if drop else module.attributes.get(BLOBS)):
-        if not keep_names:
+        if not keep_names or style.needs_names:
             printer.name_values(module)
         try:
             with printing_for(TextVersion(text_version) if text_version else None):
@@ -81,7 +88,7 @@ def print_module(
             error.where = error.where or op_where(module)
             raise
     external_resources = ctx.external_resources if resources is None else resources
-    printer.print_resources(ctx.loaded_dialects, external_resources)
+    printer.print_resources(ctx.loaded_dialects, external_resources, style.resources_up_to)
     stream.write("\n")
 
 
@@ -102,37 +109,47 @@ def save_module(
     inline_weights: bool = False,
     keep_names: bool = True,
     text_version: TextVersion | str | None = None,
+    style: Style = PLAIN,
+    as_bytecode: bool = False,
+    bytecode_version: int | None = None,
 ) -> None:
     """Write `x.mlir`, and its weights to `x.safetensors` unless they go inline.
 
-    A file called `.qmod` is read much faster, by our tools of this version only; it has
-    locations and names of values always, and no text to choose the spelling of.
+    A file called `.mlirbc`, or one with `as_bytecode`, is MLIR bytecode: it has locations
+    always, names of values never, and the weights in it as resources, or with `inline_weights`
+    as elements of attributes.
 
     Both files are written in full under other names first and then renamed, so that
     no reader sees half of one.  Whenever this is ended, the text that is there finds its
     weights: where it is replaced, the store keeps the old ones until that is done.
     """
     target = Path(path)
+    if target.suffix == SUFFIX or as_bytecode:
+        pieces = bytecode(
+            module,
+            ctx,
+            version=bytecode_version,
+            inline_weights=inline_weights,
+            text_version=text_version,
+        )
+        _save_bytecode(target, pieces)
+        return
     keys = set[str]() if inline_weights else blob_keys(module)
     store = target.with_suffix(".safetensors")
     if keys:
         _refuse_foreign(store)
     named = StringAttr(store.name) if keys else None
     with _blobs_attribute(module, named):
-        if target.suffix == SUFFIX:
-            from qdialect.formats.qmod.write import module_bytes
-
-            data = module_bytes(module, ctx, inline_weights=inline_weights)
-        else:
-            data = module_text(
-                module,
-                ctx,
-                generic=generic,
-                debuginfo=debuginfo,
-                inline_weights=inline_weights,
-                keep_names=keep_names,
-                text_version=text_version,
-            ).encode()
+        data = module_text(
+            module,
+            ctx,
+            generic=generic,
+            debuginfo=debuginfo,
+            inline_weights=inline_weights,
+            keep_names=keep_names,
+            text_version=text_version,
+            style=style,
+        ).encode()
     try:
         with alone(target.parent) as begin:
             with replacing(target) as temporary:
@@ -145,6 +162,38 @@ def save_module(
     except QError as error:
         error.where = error.where or op_where(module)
         raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"cannot write: {reason}", where=Where(str(target)), code="unwritable-file"
+        ) from None
+
+
+def bytecode(
+    module: ModuleOp,
+    ctx: QContext,
+    *,
+    version: int | None = None,
+    inline_weights: bool = False,
+    text_version: TextVersion | str | None = None,
+) -> list[Piece]:
+    """A module as MLIR bytecode, in pieces: large weights are views of the session's store.
+
+    Default: version 4, or 6 where that keeps properties of ops that nobody knows.
+    """
+    from qdialect.formats.bytecode.write import module_bytes
+
+    with (
+        _blobs_attribute(module, None),
+        printing_for(TextVersion(text_version) if text_version else None),
+    ):
+        return [*module_bytes(module, ctx, version=version, inline_weights=inline_weights)]
+
+
+def _save_bytecode(target: Path, pieces: list[Piece]) -> None:
+    try:
+        with replacing(target) as temporary, temporary.open("wb") as file:
+            file.writelines(pieces)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(

@@ -7,7 +7,7 @@ several as `%0:2`; the predecessors of a block as a comment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from typing_extensions import override
@@ -15,21 +15,27 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FloatAttr,
+    FunctionType,
+    FusedLoc,
     IntegerAttr,
     ModuleOp,
+    NoneAttr,
     UnitAttr,
     UnregisteredOp,
     f64,
     i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
+from qdialect.dialects.verbatim import range_of
 from qdialect.errors import QError
-from qdialect.formats.mlir.write.names import value_names
+from qdialect.formats.mlir.write.names import Users, value_names
 from qdialect.formats.mlir.write.resources import ResourcePrinter
+from qdialect.formats.mlir.write.style import PLAIN, Style
 from qdialect.ops.locations import op_where
+from qdialect.upstream import OTHER_DIALECTS, is_written, print_op
 
 _FUNC_PROPERTIES = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "res_attrs")
 
@@ -37,9 +43,26 @@ _FUNC_PROPERTIES = ("sym_name", "function_type", "sym_visibility", "arg_attrs", 
 class LayoutPrinter(ResourcePrinter):
     """Prints in the layout of mlir-opt; values keep their names unless `name_values` is called."""
 
+    style: Style = PLAIN
+
     def name_values(self, top: Operation) -> None:
         """Give the values in `top` the names that mlir-opt gives them."""
-        self._ssa_values.update(value_names(top, generic=self.print_generic_format))
+        numbers: dict[Operation, str] = {}
+        names = value_names(top, generic=self.print_generic_format, style=self.style, ops=numbers)
+        self.take_names(names, top)
+        if self.style.value_users:
+            self._users = Users(names, numbers)
+
+    _users: Users | None = None
+
+    def take_names(self, names: Mapping[SSAValue, str], top: Operation) -> None:
+        """Use these names of values; the blocks in `top` are numbered in each region."""
+        self._ssa_values.update(names)
+        for op in top.walk():
+            for region in op.regions:
+                if region.first_block is not region.last_block:
+                    for index, block in enumerate(region.blocks):
+                        self._blocks[block] = f"bb{index}"
 
     # -- ops -----------------------------------------------------------------
 
@@ -59,20 +82,25 @@ class LayoutPrinter(ResourcePrinter):
             self.enter_scope()
         if isinstance(op, UnregisteredOp):
             self._print_unregistered(op)
-        elif self.print_generic_format or Operation.print is type(op).print:
+        elif self.print_generic_format or not self._has_custom_form(op):
             self.print_string(f'"{op.name}"')
             self.print_op_with_default_format(op)
         else:
             self.print_string(_elided(op))
             if isinstance(op, FuncOp):
                 self._print_func(op)
-            else:
+            elif not print_op(op, self):
                 op.print(self)
             if self.print_debuginfo:
                 self.print_string(" ")
                 self.print_attribute(op.location)
         if scope:
             self.exit_scope()
+
+    def _has_custom_form(self, op: Operation) -> bool:
+        if op.name.partition(".")[0] in OTHER_DIALECTS:
+            return False  # what xDSL writes for them mlir-opt often refuses
+        return Operation.print is not type(op).print or is_written(op)
 
     def _print_unregistered(self, op: UnregisteredOp) -> None:
         name = op.attributes.pop("op_name__")
@@ -81,6 +109,13 @@ class LayoutPrinter(ResourcePrinter):
             self.print_op_with_default_format(op)
         finally:
             op.attributes["op_name__"] = name
+
+    @override
+    def print_successors(self, successors: Sequence[Block]) -> None:
+        """Write the blocks that an op in the generic form may go on with."""
+        if successors:
+            with self.in_square_brackets():
+                self.print_list(successors, self.print_block_name)
 
     @override
     def _print_results(self, op: Operation) -> None:
@@ -114,7 +149,8 @@ class LayoutPrinter(ResourcePrinter):
                         self.print_attribute(argument.location)
         if outputs:
             self.print_string(" -> ")
-            bare = len(outputs) == 1 and not outputs[0]
+            alone = len(outputs) == 1 and not outputs[0]
+            bare = alone and not isinstance(kinds.outputs.data[0], FunctionType)
             self.print_string("" if bare else "(")
             self.print_list(zip(kinds.outputs, outputs, strict=True), self._print_annotated)
             self.print_string("" if bare else ")")
@@ -149,12 +185,33 @@ class LayoutPrinter(ResourcePrinter):
             self.print_string(":")
             self._print_predecessors(block)
         with self.indented():
+            if self._users is not None:
+                for line in self._users.of_arguments(block):
+                    self._print_new_line()
+                    self.print_string(line)
             for op in block.ops:
                 if print_block_terminator or not op.has_trait(
                     IsTerminator, value_if_unregistered=False
                 ):
                     self._print_new_line()
                     self.print_op(op)
+                    if self._users is not None:
+                        self.print_string(self._users.behind(op))
+
+    @override
+    def print_region(
+        self,
+        region: Region,
+        print_entry_block_args: bool = True,
+        print_empty_block: bool = True,
+        print_block_terminators: bool = True,
+    ) -> None:
+        if self.style.skip_regions:
+            self.print_string("{...}")
+        else:
+            super().print_region(
+                region, print_entry_block_args, print_empty_block, print_block_terminators
+            )
 
     def _print_predecessors(self, block: Block) -> None:
         region = block.parent
@@ -163,7 +220,9 @@ class LayoutPrinter(ResourcePrinter):
         before = [
             other
             for other in region.blocks
-            if other.last_op is not None and block in other.last_op.successors
+            if other.last_op is not None
+            for successor in other.last_op.successors
+            if successor is block
         ]
         if not before:
             if block is not region.first_block:
@@ -195,8 +254,28 @@ class LayoutPrinter(ResourcePrinter):
                 self.print_list(
                     cast("ArrayAttr[Attribute]", attribute).data, self._print_element_of_list
                 )
+        elif isinstance(attribute, FusedLoc) and not isinstance(attribute.metadata, NoneAttr):
+            self._print_fused(attribute)
         else:
             super().print_attribute(attribute)
+
+    def _print_fused(self, location: FusedLoc) -> None:
+        """`loc(fused<"metadata">["a", "b"])`, or a range, `loc("a.py":1:2 to 3:4)`; a location in
+        the metadata has its own `loc`."""
+        with self.in_location():
+            ends = range_of(location)
+            if ends is not None:
+                start, end = ends
+                self.print_attribute(start)
+                line = "" if end.line == start.line else end.line.data
+                self.print_string(f" to {line}:{end.column.data}")
+                return
+            self.print_string("fused<")
+            self.printing_location = False
+            self.print_attribute(location.metadata)
+            self.printing_location = True
+            self.print_string(">")
+            self.print_attribute(location.locations)
 
     def _print_element_of_list(self, attribute: Attribute) -> None:
         if isinstance(attribute, IntegerAttr) and _type_of(attribute) == i64:

@@ -13,8 +13,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr
-from xdsl.ir import Operation, Region, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, IndexType, IntegerAttr, NameLoc
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from qdialect.formats.mlir.write.style import PLAIN, Style
 
 if TYPE_CHECKING:
     from xdsl.dialects.arith import ConstantOp
@@ -89,13 +91,21 @@ class _Frame(NamedTuple):
     used: frozenset[str]
 
 
-def value_names(top: Operation, *, generic: bool) -> dict[SSAValue, str]:
+def value_names(
+    top: Operation,
+    *,
+    generic: bool,
+    style: Style = PLAIN,
+    ops: dict[Operation, str] | None = None,
+) -> dict[SSAValue, str]:
     """The name of every value in `top`, without the percent sign.
 
-    The second result of an op of two is `0#1`: a use, the definition being `%0:2`.
+    The second result of an op of two is `0#1`: a use, the definition being `%0:2`.  Where the
+    style shows users, ops without results have numbers, too: these are put into `ops`.
     """
-    numbering = _Numbering(generic)
-    numbering.operation(top)
+    numbering = _Numbering(generic, style, ops if style.value_users else None)
+    if top.results or generic:
+        numbering.operation(top)
     pending = numbering.inside(top)
     while pending:
         numbering.enter(pending.pop())
@@ -107,8 +117,10 @@ def value_names(top: Operation, *, generic: bool) -> dict[SSAValue, str]:
 
 
 class _Numbering:
-    def __init__(self, generic: bool) -> None:
+    def __init__(self, generic: bool, style: Style, numbers: dict[Operation, str] | None) -> None:
         self.generic = generic
+        self.style = style
+        self.numbers = numbers
         self.names: dict[SSAValue, str] = {}
         self.values = self.arguments = self.conflicts = 0
         self.used: set[str] = set()
@@ -128,7 +140,7 @@ class _Numbering:
         """Go on where the region around `frame` stopped."""
         self.region = frame.region
         self.used = set(frame.used)
-        if not self.generic:
+        if not self.generic and not self.style.unique_names:
             self.values, self.arguments = frame.values, frame.arguments
             self.conflicts = frame.conflicts
 
@@ -145,7 +157,11 @@ class _Numbering:
             for argument in block.args:
                 if argument in self.names:
                     continue
-                if index == 0:
+                located = self._located(argument.location)
+                if located is not None:
+                    self._name(argument, located)
+                    self.arguments += index == 0
+                elif index == 0:
                     self._name(argument, f"arg{self.arguments}")
                     self.arguments += 1
                 else:
@@ -157,12 +173,35 @@ class _Numbering:
     def operation(self, op: Operation) -> None:
         """Name the results of `op`."""
         if not op.results:
+            if self.numbers is not None:
+                self.numbers[op] = str(self.values)
+                self.values += 1
+            return
+        located = self._located(op.location)
+        if located is not None:
+            self._name(op.results[0], located)
+            if len(op.results) > 1:
+                group = self.names[op.results[0]]
+                self.names.update((r, f"{group}#{i}") for i, r in enumerate(op.results))
             return
         named = None if self.generic else RESULT_NAMES.get(op.name)
         if named is not None:
             self._name(op.results[0], named(op))
         else:
             self._number(op.results)
+
+    def _located(self, location: Attribute) -> str | None:
+        """The name that a location gives to a value, if the style asks for it."""
+        if not self.style.names_by_location:
+            return None
+        pending: list[Attribute] = [location]
+        while pending:
+            current = pending.pop()
+            if isinstance(current, NameLoc):
+                return current.desc.data
+            if isinstance(current, FusedLoc) and isinstance(current.locations, ArrayAttr):
+                pending += reversed(cast("ArrayAttr[Attribute]", current.locations).data)
+        return None
 
     def _number(self, values: list[SSAValue] | tuple[SSAValue, ...]) -> None:
         first = str(self.values)
@@ -177,3 +216,42 @@ class _Numbering:
             self.conflicts += 1
         self.used.add(name)
         self.names[value] = name
+
+
+class Users:
+    """Comments that name the ops that use a value, as `--mlir-print-value-users` writes them."""
+
+    def __init__(self, names: Mapping[SSAValue, str], numbers: Mapping[Operation, str]) -> None:
+        self._names = names
+        self._numbers = numbers
+
+    def of_arguments(self, block: Block) -> list[str]:
+        """A comment for each argument of a block."""
+        lines: list[str] = []
+        for argument in block.args:
+            users = self._users(argument)
+            what = f"is used by {', '.join(users)}" if users else "is unused"
+            lines.append(f"// %{self._names[argument]} {what}")
+        return lines
+
+    def behind(self, op: Operation) -> str:
+        """The comment behind an op."""
+        results = op.results
+        if not results:
+            return f" // id: %{self._numbers[op]}" if op.operands else ""
+        users = [self._users(result) for result in results]
+        if not any(users):
+            return " // unused"
+        if len(results) == 1:
+            plural = "s" if len(users[0]) > 1 else ""
+            return f" // user{plural}: {', '.join(users[0])}"
+        groups = [f"({', '.join(group) or 'unused'})" for group in users]
+        return f" // users: {', '.join(groups)}"
+
+    def _users(self, value: SSAValue) -> list[str]:
+        """The names of the ops that use a value, the last first."""
+        users = dict.fromkeys(use.operation for use in value.uses)
+        return [f"%{self._of(user)}" for user in users]
+
+    def _of(self, op: Operation) -> str:
+        return self._names[op.results[0]].partition("#")[0] if op.results else self._numbers[op]

@@ -28,6 +28,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.formats.mlir.write.layout import LayoutPrinter
+from qdialect.formats.mlir.write.style import PLAIN, Style
 from qdialect.numerics.float_text import FORMATS, float_text
 
 if TYPE_CHECKING:
@@ -44,9 +45,6 @@ UNIFORM = "quant.uniform"
 #: so many ops are printed before `LineTemplates` is imported, which takes time
 TEMPLATES_AFTER = 32
 
-#: mlir-opt writes dense attributes with more elements than this as hexadecimal bytes
-HEX_ABOVE = 100
-
 
 class MLIRPrinter(LayoutPrinter):
     """Prints to `stream`.
@@ -61,12 +59,14 @@ class MLIRPrinter(LayoutPrinter):
         *,
         ctx: QContext | None = None,
         external: Container[str] | None = None,
+        style: Style = PLAIN,
         print_generic_format: bool = False,
         print_debuginfo: bool = False,
     ) -> None:
         super().__init__(
             stream, print_generic_format=print_generic_format, print_debuginfo=print_debuginfo
         )
+        self.style = style
         self.ctx = ctx
         self.external = external
         #: texts of types by `id` of the type, which the entry refers to so that the `id` stays
@@ -80,6 +80,8 @@ class MLIRPrinter(LayoutPrinter):
     @override
     def _print_op(self, op: Operation) -> None:
         if self._templates is None:
+            if self.style is not PLAIN:
+                return super()._print_op(op)
             self._printed += 1
             if self._printed <= TEMPLATES_AFTER:
                 return super()._print_op(op)
@@ -243,7 +245,9 @@ class MLIRPrinter(LayoutPrinter):
         text = ""
         if count > 1 and data[width:] == data[: data.nbytes - width]:
             text = self._element_texts(data[:width], 1, element)[0]
-        elif count > HEX_ABOVE and element != i1:
+        elif self.style.elide_above is not None and count > self.style.elide_above:
+            return f"dense_resource<__elided__> : {self._type_text(attribute.get_type())}"
+        elif self.style.hex_above is not None and count > self.style.hex_above and element != i1:
             text = f'"0x{data.hex().upper()}"'
         elif count:
             text = _brackets(shape) % self._element_texts(data, count, element)

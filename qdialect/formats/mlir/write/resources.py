@@ -38,9 +38,11 @@ class ResourcePrinter(Printer):
         self._dialect_resources.setdefault(dialect, set()).add(handle)
         self.print_identifier_or_string_literal(handle)
 
-    def print_resources(self, dialects: Iterable[Dialect], external: Resources) -> None:
+    def print_resources(
+        self, dialects: Iterable[Dialect], external: Resources, up_to: int | None = None
+    ) -> None:
         """The resources of dialects that the module names, and the external ones; nothing if
-        there are none."""
+        there are none.  Those whose text is longer than `up_to` are left out."""
         found: dict[str, dict[str, str]] = {}
         for dialect in dialects:
             handles = sorted(self._dialect_resources.get(dialect.name, ()))
@@ -49,14 +51,14 @@ class ResourcePrinter(Printer):
                 found[dialect.name] = interface.build_resources(handles)
         sections = {"dialect_resources": found, "external_resources": external}
         written = {
-            name: {group: entries for group, entries in groups.items() if entries}
+            name: {group: kept for group, all in groups.items() if (kept := _short(all, up_to))}
             for name, groups in sections.items()
         }
         if not any(written.values()):
             return
         self.print_string("\n\n{-#")
         self._print_entries({name: groups for name, groups in written.items() if groups}, 1)
-        self.print_string("\n#-}\n")
+        self.print_string("\n#-}")
 
     def _print_entries(self, entries: Mapping[str, object], depth: int) -> None:
         for index, (key, value) in enumerate(entries.items()):
@@ -71,3 +73,9 @@ class ResourcePrinter(Printer):
                 self.print_string_literal(value)
             else:
                 self.print_string("true" if value else "false")
+
+
+def _short(entries: Mapping[str, str | bool], up_to: int | None) -> Mapping[str, str | bool]:
+    if up_to is None:
+        return entries
+    return {k: v for k, v in entries.items() if isinstance(v, bool) or len(v) <= up_to}

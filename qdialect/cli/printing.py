@@ -1,0 +1,113 @@
+"""What the printing flags of `qopt-opt` ask for: styles, round trips, what passes said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qdialect.cli.flags import Arguments
+from qdialect.context import QContext
+from qdialect.errors import InputError, Where
+from qdialect.formats.mlir.read import read_module
+from qdialect.formats.mlir.write import module_text
+from qdialect.formats.mlir.write.style import HEX_ABOVE, Style
+from qdialect.ops.locations import op_where
+
+Spelling = dict[str, Any]
+"""Keyword arguments of `module_text`."""
+
+
+def chosen_style(args: Arguments) -> Style:
+    """What the flags choose; UsageError for a number that is none."""
+    return Style(
+        elide_above=_limit(args, "mlir-elide-elementsattrs-if-larger"),
+        hex_above=_hexadecimal(args),
+        resources_up_to=_limit(args, "mlir-elide-resource-strings-if-larger"),
+        skip_regions=args.switch("mlir-print-skip-regions"),
+        value_users=args.switch("mlir-print-value-users"),
+        names_by_location=args.switch("mlir-use-nameloc-as-prefix"),
+        unique_names=args.switch("mlir-print-unique-ssa-ids"),
+    )
+
+
+def _limit(args: Arguments, name: str) -> int | None:
+    return args.integer(name, 0) if args.has(name) else None
+
+
+def _hexadecimal(args: Arguments) -> int | None:
+    name = "mlir-print-elementsattrs-with-hex-if-larger"
+    return None if args.text(name) == "-1" else args.integer(name, HEX_ABOVE)
+
+
+def require_one_op(module: ModuleOp, text: str, name: str) -> None:
+    """InputError unless the text is one op, which `--no-implicit-module` takes as it is."""
+    count = 1 if _is_written(module) else len(list(module.ops))
+    if count != 1:
+        raise InputError(
+            f"source must contain a single top-level operation, found: {count}",
+            where=Where(name, 1, 1),
+            code="syntax-error",
+        )
+
+
+def one_op_text(module: ModuleOp, ctx: QContext, spelling: Spelling) -> str:
+    """The text of the op in a module that no text spells out, else of the module."""
+    if _is_written(module):
+        return module_text(module, ctx, **spelling)
+    lines = module_text(module, ctx, **spelling).split("\n")
+    first, last = lines.index("module {"), len(lines) - 1 - lines[::-1].index("}")
+    inner = [line.removeprefix("  ") for line in lines[first + 1 : last]]
+    return "\n".join((*lines[:first], *inner, *lines[last + 1 :]))
+
+
+def _is_written(module: ModuleOp) -> bool:
+    """Whether the text has the module: else it is at line 0."""
+    where = op_where(module)
+    return where is None or where.line is not None or bool(module.attributes or module.sym_name)
+
+
+def verify_roundtrip(module: ModuleOp, ctx: QContext, new_session: Callable[[], QContext]) -> None:
+    """InputError (`roundtrip`) unless what is written of a module reads as the same module, in
+    the custom and in the generic form."""
+    for generic in (False, True):
+        form = "generic" if generic else "custom"
+        text = _text(module, ctx, generic)
+        try:
+            again = read_module(text, new_session(), "<roundtrip>")
+        except InputError as error:
+            raise InputError(
+                f"the {form} form does not read: {error.message}",
+                where=op_where(module),
+                code="roundtrip",
+                notes=tuple(text.splitlines()[(error.where.line or 1) - 1 :][:1])
+                if error.where
+                else (),
+            ) from None
+        for one, other in zip(_lines(module, ctx), [*_lines(again, ctx), "the end"], strict=False):
+            if one != other:
+                raise InputError(
+                    f"the {form} form reads as another module",
+                    where=op_where(module),
+                    code="roundtrip",
+                    notes=(f"before: {one}", f"after: {other}"),
+                )
+
+
+def _text(module: ModuleOp, ctx: QContext, generic: bool) -> str:
+    return module_text(
+        module, ctx, generic=generic, inline_weights=True, keep_names=False, text_version="v24"
+    )
+
+
+def _lines(module: ModuleOp, ctx: QContext) -> list[str]:
+    return _text(module, ctx, True).splitlines()
+
+
+def debug_lines(sessions: Sequence[QContext], names: Sequence[str] | None) -> str:
+    """What passes and rules did and refused, a line each: all, or those of `names`."""
+    chosen = None if names is None else {name for text in names for name in text.split(",")}
+    remarks = [remark for ctx in sessions for remark in ctx.remarks.remarks]
+    shown = [r for r in remarks if chosen is None or chosen & {r.rule, r.pass_name}]
+    return "".join(f"[{remark.pass_name}] {remark}\n" for remark in shown)

@@ -1,1 +1,0 @@
-"""The `.qmod` file: a module in binary form."""

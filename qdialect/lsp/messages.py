@@ -1,0 +1,54 @@
+"""Problems as the worker has them, as diagnostics of the protocol, and the fixes they come with."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lsprotocol import types as lsp
+
+from qdialect.lsp.document import Document
+
+SOURCE = "qdialect"
+
+_SEVERITIES = {
+    "error": lsp.DiagnosticSeverity.Error,
+    "warning": lsp.DiagnosticSeverity.Warning,
+    "information": lsp.DiagnosticSeverity.Information,
+}
+_MEANT = re.compile(r"did you mean '?([\w.$%@^#!-]+?)'?\?")
+
+
+def diagnostics_of(document: Document) -> list[lsp.Diagnostic]:
+    """The problems of a document, where they are in its text now (edits may have moved them)."""
+    found: list[lsp.Diagnostic] = []
+    for problem in document.problems:
+        span = document.moved(problem["start"], problem["end"])
+        if span is not None:
+            found.append(_diagnostic(document, problem, span))
+    return found
+
+
+def _diagnostic(
+    document: Document, problem: dict[str, Any], span: tuple[int, int]
+) -> lsp.Diagnostic:
+    notes: list[lsp.DiagnosticRelatedInformation] = []
+    for text, start, end in problem["notes"]:
+        place = document.moved(start, end) or span
+        notes.append(lsp.DiagnosticRelatedInformation(document.location(*place), text))
+    data = {"fix": problem["fix"], "chunk": document.chunk_at(span[0])} if problem["fix"] else None
+    return lsp.Diagnostic(
+        document.range(*span),
+        problem["message"],
+        _SEVERITIES[problem["severity"]],
+        problem["code"] or None,
+        source=SOURCE,
+        related_information=notes or None,
+        data=data,
+    )
+
+
+def meant(message: str) -> str | None:
+    """The name that a message proposes."""
+    found = _MEANT.search(message)
+    return found[1] if found else None

@@ -1,0 +1,1 @@
+"""From dialects of others to `nn` and `quant`: the way back of `lowerings`."""

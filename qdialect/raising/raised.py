@@ -1,0 +1,212 @@
+"""Values of another dialect as values of `nn`, and what builds the ops between them.
+
+The other dialect may have dimensions in another order (channels last) and plain integers where
+`nn` has quantized types.  A `Raised` value says how its dimensions lie; a transpose is written
+only where somebody insists on an order, and reading the same bits with other parameters is a
+`quant.scast`, which computes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.context import QContext
+from qdialect.lowerings.debug_attributes import MARKED_KEY
+from qdialect.lowerings.laid_out import Order, identity_order, permutation, reordered
+from qdialect.ops import ReshapeOp, TransposeOp, make_constant, shape_of
+from qdialect.ops.base import NNOp
+from qdialect.ops.keys import KEY
+from qdialect.qparams import QParams
+from qdialect.quant import SCastOp, UniformType, quant_element, storage_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A tensor of the other dialect: its dimension d is dimension `order[d]` of `value`.
+
+    A constant has `array` instead (as the other dialect has it) and its element type.
+    `params`, if any, are along dimensions of `value`.
+    """
+
+    order: Order
+    value: SSAValue | None = None
+    array: NDArray[Any] | None = None
+    element: Attribute | None = None
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.order)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape in the other dialect."""
+        if self.array is not None:
+            return self.array.shape
+        assert self.value is not None
+        return reordered(shape_of(self.value), self.order)
+
+    @property
+    def params(self) -> QParams | None:
+        """The qparams of the value; None of plain numbers and constants."""
+        element = None if self.value is None else quant_element(self.value.type)
+        return None if element is None else element.qparams
+
+    @property
+    def kind(self) -> Attribute:
+        """The element type."""
+        if self.value is not None:
+            return cast("TensorType[Any]", self.value.type).element_type
+        assert self.element is not None
+        return self.element
+
+    @property
+    def storage(self) -> Attribute:
+        """The element type, of stored integers where it is quantized."""
+        params = self.params
+        return self.kind if params is None else storage_type(params)
+
+
+class Builder:
+    """Collects the ops of one block."""
+
+    def __init__(self, session: QContext) -> None:
+        self.session = session
+        self.operations: list[Operation] = []
+        self.source: Operation | None = None
+        self._cached: dict[object, SSAValue] = {}
+
+    def append(self, op: Operation) -> Operation:
+        """Put `op` last, with the location and the keys of the op that is raised."""
+        source = self.source
+        if source is not None:
+            op.location = source.location
+            keys = source.attributes.get(MARKED_KEY)
+            if isinstance(keys, StringAttr | ArrayAttr) and op.operands:
+                op.attributes[KEY] = keys
+        self.operations.append(op)
+        return op
+
+    def forget(self, count: int) -> None:
+        """Take back all ops but the first `count`."""
+        gone = self.operations[count:]
+        del self.operations[count:]
+        made = {value for op in gone for value in op.results}
+        if made:
+            self._cached = {
+                key: value
+                for key, value in self._cached.items()
+                if value not in made and not (isinstance(key, tuple) and made & set(key))  # pyright: ignore
+            }
+        for op in reversed(gone):
+            op.erase(safe_erase=False)
+
+    def op(self, kind: type[NNOp], *operands: SSAValue, **properties: Any) -> SSAValue:
+        """The one result of a new `nn` op; `element` is the element type of it."""
+        return self.append(kind(*operands, **properties)).results[0]
+
+    def constant(self, array: NDArray[Any], element: Attribute) -> SSAValue:
+        """A constant; equal ones are one."""
+        key = (array.shape, array.dtype.str, element, array.tobytes())
+        if key not in self._cached:
+            made = make_constant(array, element, self.session.blobs)
+            source, self.source = self.source, None
+            self._cached[key] = self.append(made).results[0]
+            self.source = source
+        return self._cached[key]
+
+    # -- orders ---------------------------------------------------------------------
+
+    def in_order(self, x: Raised, order: Order) -> Raised:
+        """`x` as a value whose dimension `order[d]` is dimension d of the other dialect."""
+        if x.array is not None or x.order == order:
+            return replace(x, order=order)
+        assert x.value is not None
+        perm = [0] * x.rank
+        for own, expected in zip(x.order, order, strict=True):
+            perm[expected] = own
+        key = ("order", x.value, tuple(perm))
+        if key not in self._cached:
+            params = x.params
+            element = None
+            if params is not None and params.axis is not None:
+                element = UniformType(params.with_axis(perm.index(params.axis)))
+            shape = shape_of(x.value)
+            if element is None and _only_ones_move(shape, perm):
+                turned = self.append(ReshapeOp(x.value, [shape[p] for p in perm])).results[0]
+            else:
+                turned = self.op(TransposeOp, x.value, perm=perm, element=element)
+            self._cached[key] = turned
+            self._cached["order", turned, permutation(tuple(perm), identity_order(x.rank))] = (
+                x.value
+            )
+        return replace(x, value=self._cached[key], order=order)
+
+    # -- types ----------------------------------------------------------------------
+
+    def plain(self, x: Raised, order: Order | None = None) -> SSAValue:
+        """`x` as plain numbers, in the order of the other dialect unless another is given."""
+        x = self.in_order(x, identity_order(x.rank) if order is None else order)
+        if x.array is not None:
+            assert x.element is not None
+            return self.constant(inverted(x.array, x.order), x.element)
+        assert x.value is not None
+        return x.value if x.params is None else self._read(x.value, storage_type(x.params))
+
+    def typed(self, x: Raised, params: QParams, order: Order | None = None) -> SSAValue:
+        """`x`, stored integers, with `params` (along dimensions of the value)."""
+        x = self.in_order(x, x.order if order is None else order)
+        if x.array is not None:
+            return self.constant(_stored(inverted(x.array, x.order), params), UniformType(params))
+        assert x.value is not None
+        if x.params == params:
+            return x.value
+        value = x.value
+        if x.params is not None:
+            value = self._read(value, storage_type(x.params))
+        return self._read(value, UniformType(params))
+
+    def _read(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """The same bits with another element type; reading back gives the value itself."""
+        key = ("read", value, element)
+        if key not in self._cached:
+            kind = TensorType(element, list(shape_of(value)))
+            source = quant_element(value.type)
+            made = self.append(SCastOp(value, kind)).results[0]
+            self._cached[key] = made
+            if source is not None:
+                self._cached["read", made, source] = value
+        return self._cached[key]
+
+
+def inverted(array: NDArray[Any], order: Order) -> NDArray[Any]:
+    """What the value of `order` holds of an array of the other dialect."""
+    import numpy as np
+
+    return np.ascontiguousarray(array.transpose(permutation(order, identity_order(len(order)))))
+
+
+def _stored(array: NDArray[Any], params: QParams) -> NDArray[Any]:
+    """Signless integers as those of the storage of `params`."""
+    if params.storage.signed or array.dtype.kind == "u":
+        return array
+    return array.view(f"u{array.dtype.itemsize}")
+
+
+def _only_ones_move(shape: Sequence[int], perm: Sequence[int]) -> bool:
+    """Whether a transpose leaves the elements in their row-major order."""
+    moved = [p for p in perm if shape[p] != 1]
+    return all_known(shape) and moved == sorted(moved)
+
+
+def all_known(shape: Sequence[int]) -> bool:
+    """Whether every extent is known."""
+    return all(extent >= 0 for extent in shape)

@@ -1,0 +1,326 @@
+"""StableHLO as `nn` and `quant`: the way back of `convert-nn-to-stablehlo`.
+
+An op of StableHLO on quantized types dequantizes, computes, and quantizes once: that is what an op
+of `nn` on the same types means. Ops on floats become those of `nn` on floats. Functions that are
+called are raised where they are called. An op that has no exact counterpart stays as it is, and a
+remark says why: such a module runs in the interpreter all the same.
+
+StableHLO rounds to even after the zero point was added, `nn` before: where the zero point is odd
+and there may be ties, the two differ in which way a tie rounds. Such an op stays under
+`numerics=exact`, and is raised under `ties` and weaker contracts.
+
+For example
+
+    %0 = stablehlo.add %x, %y : (!x, !y) -> !z
+
+becomes
+
+    %0 = nn.add %x, %y : (!x, !y) -> !z
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.context import QContext, session
+from qdialect.errors import InputError, QError
+from qdialect.lowerings.laid_out import Order, identity_order
+from qdialect.numerics.contract import Numerics, level_named
+from qdialect.ops import shape_of
+from qdialect.quant import quant_element
+from qdialect.raising.errors import Unraisable
+from qdialect.raising.raised import Raised
+from qdialect.raising.stablehlo import contraction, elementwise, movement, quantized, reduction
+from qdialect.raising.stablehlo.constants import constant_result
+from qdialect.raising.stablehlo.raiser import Handler, Raiser
+from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.verify.verifier import op_error
+
+
+@cache
+def handlers() -> Mapping[str, Handler]:
+    """How each op of StableHLO is raised, by its full name."""
+    return {
+        **contraction.HANDLERS,
+        **elementwise.HANDLERS,
+        **movement.HANDLERS,
+        **quantized.HANDLERS,
+        **reduction.HANDLERS,
+    }
+
+
+@dataclass(frozen=True)
+class RaiseStablehlo(ModulePass):
+    """All functions of a module that have ops of StableHLO; see the module."""
+
+    name = "raise-stablehlo"
+
+    numerics: str = "exact"
+    """weakest contract class that may fire"""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Raise the functions in place; ops that cannot be raised stay, with a remark."""
+        level, at = level_named(self.numerics), session(ctx)
+        functions = {f.sym_name.data: f for f in op.ops if isinstance(f, FuncOp)}
+        called = {c.callee.string_value() for c in op.walk() if isinstance(c, CallOp)}
+        for name, function in functions.items():
+            if function.is_declaration or not _has_stablehlo(function, functions):
+                continue
+            if name in called and _is_private(function):
+                continue
+            if len(function.body.blocks) != 1:
+                note(at, function, "control-flow", "it has branches between blocks")
+                continue
+            _Function(at, function, functions, level).convert()
+        _erase_unused(op, functions)
+
+
+def _is_private(function: FuncOp) -> bool:
+    visibility = function.sym_visibility
+    return visibility is not None and visibility.data == "private"
+
+
+def is_ours(op: Operation) -> bool:
+    """Whether an op belongs to StableHLO or CHLO."""
+    return op.name.startswith(("stablehlo.", "chlo."))
+
+
+def _has_stablehlo(function: FuncOp, functions: Mapping[str, FuncOp]) -> bool:
+    """Whether a function, or one that it calls, has ops of StableHLO."""
+    pending, seen = [function], {function.sym_name.data}
+    while pending:
+        for op in pending.pop().body.walk():
+            if is_ours(op):
+                return True
+            if isinstance(op, CallOp):
+                name = op.callee.string_value()
+                if name in functions and name not in seen:
+                    seen.add(name)
+                    pending.append(functions[name])
+    return False
+
+
+def _erase_unused(module: ModuleOp, functions: Mapping[str, FuncOp]) -> None:
+    """Private functions that nothing names any more."""
+    while True:
+        named = {
+            str(reference)
+            for op in module.walk()
+            for value in (*op.properties.values(), *op.attributes.values())
+            for reference in (value, *_members(value))
+            if type(reference).__name__ == "SymbolRefAttr"
+        }
+        unused = [
+            f
+            for name, f in functions.items()
+            if f.parent is not None and _is_private(f) and not any(name in n for n in named)
+        ]
+        if not unused:
+            return
+        for function in unused:
+            function.detach()
+            function.erase()
+
+
+def _members(value: Attribute) -> Sequence[Attribute]:
+    data = getattr(value, "data", ())
+    if not isinstance(data, tuple):
+        return []
+    return [m for m in cast("tuple[object, ...]", data) if isinstance(m, Attribute)]
+
+
+def note(session: QContext, op: Operation, code: str, reason: str) -> None:
+    """A remark that `op` stays as it is."""
+    session.remarks.add(
+        Remark(
+            "refused",
+            RaiseStablehlo.name,
+            RaiseStablehlo.name,
+            location_text(op.location),
+            op.name,
+            key_text(op),
+            code=code,
+            reason=reason,
+        )
+    )
+
+
+class _Function:
+    """One function, raised beside the one that stands there."""
+
+    def __init__(
+        self,
+        session: QContext,
+        function: FuncOp,
+        functions: Mapping[str, FuncOp],
+        numerics: Numerics,
+    ) -> None:
+        self.session = session
+        self.function = function
+        self.functions = functions
+        self.raiser = Raiser(session, numerics)
+        self.known = self.raiser.known
+        self.active = [function.sym_name.data]
+
+    def convert(self) -> None:
+        """Build the new block and put it in place of the old one."""
+        old = self.function.body.block
+        block = Block(arg_types=[value.type for value in old.args])
+        for before, after in zip(old.args, block.args, strict=True):
+            after.name_hint = before.name_hint
+            self.known[before] = Raised(_natural(after), after)
+        returned = self._body(old)
+        results = [self._as_it_was(value) for value in returned]
+        block.add_ops([*self.raiser.operations, ReturnOp(*results)])
+        for op in reversed(list(old.ops)):
+            op.detach()
+            op.erase(safe_erase=False)
+        body = self.function.body
+        body.erase_block(old, safe_erase=False)
+        body.add_block(block)
+
+    def _body(self, block: Block) -> Sequence[SSAValue]:
+        """Raise the ops of a block; what it returns."""
+        for op in block.ops:
+            self.raiser.source = op
+            if isinstance(op, ReturnOp):
+                return op.operands
+            if isinstance(op, CallOp):
+                self._call(op)
+            else:
+                self._convert(op)
+        raise InputError(f"function '{self.active[-1]}' does not end in func.return")
+
+    def _call(self, op: CallOp) -> None:
+        """A function that is called, raised in its place."""
+        name = op.callee.string_value()
+        callee = self.functions.get(name)
+        if (
+            callee is None
+            or name in self.active
+            or len(callee.body.blocks) != 1
+            or not _has_stablehlo(callee, self.functions)
+        ):
+            self._keep(op)
+            return
+        block = callee.body.block
+        self.known.update(
+            (inner, self.known[outer]) for inner, outer in zip(block.args, op.operands, strict=True)
+        )
+        self.active.append(name)
+        returned = self._body(block)
+        self.active.pop()
+        self.known.update(
+            (result, self.known[value]) for result, value in zip(op.results, returned, strict=True)
+        )
+
+    def _convert(self, op: Operation) -> None:
+        if not is_ours(op):
+            self._keep(op)
+            return
+        if self._computed(op):
+            return
+        handler = handlers().get(op.name)
+        count, ties = len(self.raiser.operations), self.raiser.ties
+        try:
+            if handler is None or len(op.results) != 1:
+                raise Unraisable("no-counterpart", "nothing of ours computes the same")
+            _require_static(op)
+            raised = handler(self.raiser, op, [self.known[value] for value in op.operands])
+            self._check(op, raised, count)
+        except (Unraisable, QError, VerifyException) as error:
+            code = error.code if isinstance(error, Unraisable) else "invalid"
+            self.raiser.forget(count)
+            self.raiser.ties = ties
+            note(self.session, op, code, str(error).partition("\n")[0])
+            self._keep(op)
+            return
+        if raised.value is not None and raised.value.name_hint is None:
+            raised.value.name_hint = op.results[0].name_hint
+        self.known[op.results[0]] = raised
+
+    def _computed(self, op: Operation) -> bool:
+        """Whether `op` is one of constants, and is one now."""
+        operands = [self.known[value] for value in op.operands]
+        if len(op.results) != 1 or any(x.array is None for x in operands):
+            return False
+        kind = op.results[0].type
+        if not isinstance(kind, TensorType) or op.regions:
+            return False
+        shape = tuple(cast("TensorType[Any]", kind).get_shape())
+        if min(shape, default=0) < 0:
+            return False
+        arrays = [x.array for x in operands if x.array is not None]
+        array = constant_result(op, arrays, shape, self.session)
+        if array is None:
+            return False
+        element = cast("TensorType[Any]", kind).element_type
+        self.known[op.results[0]] = Raised(identity_order(array.ndim), None, array, element)
+        return True
+
+    def _check(self, op: Operation, raised: Raised, count: int) -> None:
+        """Unraisable where one of the new ops (behind `count` others) is wrong, or the result
+        is not what the op's type says."""
+        for new in self.raiser.operations[count:]:
+            wrong = op_error(new)
+            if wrong is not None:
+                raise Unraisable("invalid", wrong.partition("\n")[0])
+        kind = cast("TensorType[Any]", op.results[0].type)
+        if tuple(kind.get_shape()) != raised.shape:
+            shapes = f"{list(raised.shape)}, not {list(kind.get_shape())}"
+            raise Unraisable("shape", f"it would have the shape {shapes}")
+        element = quant_element(kind)
+        if raised.value is None:
+            return
+        found = quant_element(raised.value.type)
+        same = raised.kind == kind.element_type if element is None else found is not None
+        if element is not None and found is not None:
+            axis = element.qparams.axis
+            wanted = (
+                element.qparams if axis is None else element.qparams.with_axis(raised.order[axis])
+            )
+            same = found.qparams == wanted
+        if not same:
+            raise Unraisable("type", f"its result would have the type {raised.value.type}")
+
+    def _keep(self, op: Operation) -> None:
+        """The op itself, on values as StableHLO lays them out."""
+        captured = [v for inner in op.walk() for v in inner.operands if v in self.known]
+        mapped = {value: self._as_it_was(value) for value in dict.fromkeys(captured)}
+        copy = op.clone(mapped)
+        self.raiser.append(copy)
+        for before, after in zip(op.results, copy.results, strict=True):
+            after.name_hint = before.name_hint
+            self.known[before] = Raised(_natural(after), after)
+
+    def _as_it_was(self, value: SSAValue) -> SSAValue:
+        """A value with the dimensions that StableHLO has of it."""
+        x = self.known[value]
+        if x.value is not None and not isinstance(x.value.type, TensorType):
+            return x.value
+        return self.raiser.value(x, identity_order(x.rank))
+
+
+def _natural(value: SSAValue) -> Order:
+    rank = len(shape_of(value)) if isinstance(value.type, TensorType) else 0
+    return identity_order(rank)
+
+
+def _require_static(op: Operation) -> None:
+    """Unraisable (`dynamic-shape`) unless all extents are known."""
+    for value in (*op.operands, *op.results):
+        kind = value.type
+        if not isinstance(kind, TensorType):
+            raise Unraisable("type", f"it has a value of type {kind}")
+        if any(n < 0 for n in cast("TensorType[Any]", kind).get_shape()):
+            raise Unraisable("dynamic-shape", "an extent is not known")

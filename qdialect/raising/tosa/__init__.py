@@ -1,0 +1,1 @@
+"""TOSA as `nn` and `quant`."""

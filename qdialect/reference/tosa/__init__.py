@@ -1,0 +1,19 @@
+"""Kernels of TOSA 1.0 and 1.1: what its specification says, in numpy.
+
+They are written from the specification and share nothing with the lowerings to TOSA, which they
+judge.  Integers are exact; floats are computed in doubles and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qdialect.reference.tosa import conversion, elementwise, movement, windows
+from qdialect.reference.values import Kernel
+
+KERNELS: Mapping[str, Kernel] = {
+    **conversion.KERNELS,
+    **elementwise.KERNELS,
+    **movement.KERNELS,
+    **windows.KERNELS,
+}

@@ -1,0 +1,632 @@
+"""The directives of the assembly-format language: how each is read and written."""
+
+# The readers of tokens are private methods of xDSL's parser.
+# pyright: reportPrivateUsage=false
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import cast
+
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.parser import Parser
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from qdialect.upstream.attributes import (
+    is_default,
+    parse_optional_property,
+    parse_property,
+    print_property,
+)
+from qdialect.upstream.states import Reading, Writing
+from qdialect.upstream.table import Property, Value, find_row
+
+
+class Directive(ABC):
+    """One element of a format."""
+
+    space = False
+    """Whether a space is written before it."""
+    anchor = False
+    """Whether the group around it is written when it is present."""
+
+    @abstractmethod
+    def parse(self, state: Reading) -> None:
+        """Read it; ParseError if it is not there."""
+
+    @abstractmethod
+    def print(self, state: Writing) -> None:
+        """Write it, without the space before it."""
+
+    def parse_optional(self, state: Reading) -> bool:
+        """Read it, if it is there."""
+        raise TypeError(f"{type(self).__name__} cannot begin a group")
+
+    def is_present(self, state: Writing) -> bool:
+        """Whether there is something to write."""
+        del state
+        return True
+
+
+class Literal(Directive):
+    """A keyword or punctuation."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text.strip()
+        self._word = self.text[0].isalpha() or self.text[0] == "_"
+
+    def parse(self, state: Reading) -> None:
+        if self._word:
+            state.parser.parse_keyword(self.text)
+        else:
+            state.parser.parse_punctuation(self.text)  # pyright: ignore[reportArgumentType]
+
+    def parse_optional(self, state: Reading) -> bool:
+        if self._word:
+            return state.parser.parse_optional_keyword(self.text) is not None
+        found = state.parser.parse_optional_punctuation(
+            self.text  # pyright: ignore[reportArgumentType]
+        )
+        return found is not None
+
+    def print(self, state: Writing) -> None:
+        state.printer.print_string(self.text)
+
+
+class Space(Directive):
+    """A space, a new line, or (empty) the absence of a space."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def parse(self, state: Reading) -> None:
+        del state
+
+    def print(self, state: Writing) -> None:
+        if self.text == "\\n":
+            state.new_line()
+        else:
+            state.printer.print_string(self.text)
+
+
+class PropertyValue(Directive):
+    """`$name` of a property."""
+
+    qualified = False
+
+    def __init__(self, kind: Property) -> None:
+        self.kind = kind
+
+    def parse(self, state: Reading) -> None:
+        if self.qualified:
+            value = state.parser.parse_attribute()
+        else:
+            value = parse_property(state.parser, state.dialect, self.kind)
+        state.properties[self.kind.name] = value
+
+    def parse_optional(self, state: Reading) -> bool:
+        value = parse_optional_property(state.parser, state.dialect, self.kind)
+        if value is not None:
+            state.properties[self.kind.name] = value
+        return value is not None
+
+    def print(self, state: Writing) -> None:
+        value = state.property(self.kind.name)
+        if value is None or isinstance(value, UnitAttr):
+            return
+        if self.qualified:
+            state.printer.print_attribute(value)
+        else:
+            print_property(state.printer, state.dialect, self.kind, value)
+
+    def is_present(self, state: Writing) -> bool:
+        value = state.property(self.kind.name)
+        return value is not None and not is_default(self.kind, value)
+
+
+class Operands(Directive):
+    """`$name` of operands, or `operands`."""
+
+    def __init__(self, names: Sequence[str], value: Value | None = None) -> None:
+        self.names = names
+        self.value = value
+
+    def parse(self, state: Reading) -> None:
+        parser = state.parser
+        if self.value is None:
+            found = parser.parse_optional_undelimited_comma_separated_list(
+                parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+            )
+            self._distribute(state, found or [])
+        elif self.value.repeat == "":
+            state.operands[self.value.name] = [parser.parse_unresolved_operand()]
+        elif self.value.repeat == "**":
+            self._parse_groups(state)
+        else:
+            self.parse_optional(state)
+
+    def parse_optional(self, state: Reading) -> bool:
+        assert self.value is not None
+        parser = state.parser
+        if self.value.repeat == "*":
+            found = parser.parse_optional_undelimited_comma_separated_list(
+                parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+            )
+        else:
+            one = parser.parse_optional_unresolved_operand()
+            found = None if one is None else [one]
+        state.operands[self.value.name] = list(found or [])
+        return bool(found)
+
+    def _parse_groups(self, state: Reading) -> None:
+        assert self.value is not None
+        parser = state.parser
+        groups = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE,
+            lambda: parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, parser.parse_unresolved_operand
+            ),
+        )
+        state.operands[self.value.name] = [value for group in groups for value in group]
+        state.groups[self.value.segments] = [len(group) for group in groups]
+
+    def _distribute(self, state: Reading, found: list[Parser.UnresolvedOperand]) -> None:
+        """Give each name its operands: those that repeat have what the others leave."""
+        values = state.row.operands
+        single = sum(not value.repeat for value in values)
+        rest = len(found) - single
+        start = 0
+        for value in values:
+            size = max(rest, 0) if value.repeat else 1
+            state.operands[value.name] = found[start : start + size]
+            start += size
+        if start != len(found):
+            state.parser.raise_error(f"expected {start} operands but found {len(found)}")
+
+    def print(self, state: Writing) -> None:
+        values = [value for name in self.names for value in state.values(name)]
+        if self.value is not None and self.value.repeat == "**":
+            sizes = state.property(self.value.segments)
+            start = 0
+            groups: list[Sequence[object]] = []
+            for size in cast("list[int]", sizes.get_values() if sizes else ()):  # pyright: ignore
+                groups.append(values[start : start + size])
+                start += size
+            state.printer.print_list(groups, lambda group: _print_group(state, group))
+            return
+        state.printer.print_list(values, state.printer.print_ssa_value)
+
+    def is_present(self, state: Writing) -> bool:
+        return any(len(state.values(name)) for name in self.names)
+
+
+def _print_group(state: Writing, group: Sequence[object]) -> None:
+    with state.printer.in_parens():
+        state.printer.print_list(group, state.printer.print_ssa_value)  # pyright: ignore
+
+
+class Types(Directive):
+    """`type($name)`, `type(operands)`, `type(results)`."""
+
+    def __init__(self, names: Sequence[str], repeats: Sequence[str]) -> None:
+        self.names = names
+        self.repeats = repeats
+
+    def parse(self, state: Reading) -> None:
+        parser = state.parser
+        if len(self.names) == 1 and self.repeats[0] == "":
+            state.types[self.names[0]] = [parser.parse_type()]
+            return
+        self.parse_optional(state)
+
+    def parse_optional(self, state: Reading) -> bool:
+        parser = state.parser
+        if len(self.names) == 1 and self.repeats[0] == "?":
+            one = parser.parse_optional_type()
+            found = None if one is None else [one]
+        else:
+            found = parser.parse_optional_undelimited_comma_separated_list(
+                parser.parse_optional_type, parser.parse_type
+            )
+        assign_types(state, self.names, list(found or []))
+        return bool(found)
+
+    def print(self, state: Writing) -> None:
+        types = [kind for name in self.names for kind in state.types(name)]
+        state.printer.print_list(types, state.printer.print_attribute)
+
+    def is_present(self, state: Writing) -> bool:
+        return any(len(state.values(name)) for name in self.names)
+
+
+def assign_types(state: Reading, names: Sequence[str], found: list[Attribute]) -> None:
+    """Give each of the operands or results the types that belong to it."""
+    if len(names) == 1:
+        state.types[names[0]] = found
+        return
+    repeats = {value.name: value.repeat for value in (*state.row.operands, *state.row.results)}
+    single = sum(not repeats[name] for name in names)
+    start = 0
+    for name in names:
+        if name in state.operands:
+            size = len(state.operands[name])
+        else:
+            size = max(len(found) - single, 0) if repeats[name] else 1
+        state.types[name] = found[start : start + size]
+        start += size
+    if start != len(found):
+        state.parser.raise_error(f"expected {start} types but found {len(found)}")
+
+
+class FunctionType(Directive):
+    """`functional-type(operands, results)`."""
+
+    def __init__(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+
+    def parse(self, state: Reading) -> None:
+        kind = state.parser.parse_function_type()
+        assign_types(state, self.inputs, list(kind.inputs.data))
+        assign_types(state, self.outputs, list(kind.outputs.data))
+
+    def parse_optional(self, state: Reading) -> bool:
+        if state.parser._current_token.kind is not MLIRTokenKind.L_PAREN:
+            return False
+        self.parse(state)
+        return True
+
+    def is_present(self, state: Writing) -> bool:
+        return any(len(state.values(name)) for name in self.inputs)
+
+    def print(self, state: Writing) -> None:
+        state.printer.print_function_type(
+            [kind for name in self.inputs for kind in state.types(name)],
+            [kind for name in self.outputs for kind in state.types(name)],
+        )
+
+
+class RegionValue(Directive):
+    """`$name` of regions, or `regions`. A terminator without operands, results and attributes
+    is left out where the op has an implicit one."""
+
+    def __init__(self, names: Sequence[str], terminator: str, repeat: str = "") -> None:
+        self.names = names
+        self.terminator = terminator
+        self.repeat = repeat
+
+    def parse(self, state: Reading) -> None:
+        parser = state.parser
+        for name in self.names:
+            if self.repeat == "*":
+                found = parser.parse_optional_undelimited_comma_separated_list(
+                    parser.parse_optional_region, parser.parse_region
+                )
+                state.regions[name] = list(found or [])
+            else:
+                state.regions[name] = [parser.parse_region(state.arguments_of(name))]
+            for region in state.regions[name]:
+                close_region(state, region, self.terminator)
+
+    def parse_optional(self, state: Reading) -> bool:
+        name = self.names[0]
+        found = state.parser.parse_optional_region(state.arguments_of(name))
+        state.regions[name] = [] if found is None else [found]
+        if found is not None:
+            close_region(state, found, self.terminator)
+        return found is not None
+
+    def print(self, state: Writing) -> None:
+        regions = [(name, region) for name in self.names for region in state.regions[name]]
+        state.printer.print_list(regions, lambda entry: self._print_region(state, *entry))
+
+    def _print_region(self, state: Writing, name: str, region: Region) -> None:
+        print_region(state, region, self.terminator, arguments=not state.is_bound(name))
+
+    def is_present(self, state: Writing) -> bool:
+        return any(region.blocks for name in self.names for region in state.regions[name])
+
+
+def close_region(state: Reading, region: Region, terminator: str) -> None:
+    """Add the block and the terminator that the text leaves out."""
+    if region.first_block is None and (terminator or "no-terminator" in state.row.traits):
+        region.add_block(Block())
+    if not terminator:
+        return
+    for block in region.blocks:
+        last = block.last_op
+        if last is None or not _is_terminator(last):
+            row = find_row(terminator)
+            regions = [Region(Block()) for _ in row.regions] if row else []
+            block.add_op(state.parser.ctx.get_op(terminator).create(regions=regions))
+
+
+def _is_terminator(op: object) -> bool:
+    from xdsl.traits import IsTerminator
+
+    return cast("Operation", op).has_trait(IsTerminator, value_if_unregistered=False)
+
+
+def print_region(
+    state: Writing, region: Region, terminator: str, *, arguments: bool = True
+) -> None:
+    """Write a region; `arguments` is false when they were written before it."""
+    state.printer.print_region(
+        region,
+        print_entry_block_args=arguments,
+        print_block_terminators=not _elides(region, terminator),
+        print_empty_block=False,
+    )
+
+
+def _elides(region: Region, terminator: str) -> bool:
+    block = region.first_block
+    last = None if block is None else block.last_op
+    if not terminator or last is None or last.name != terminator:
+        return False
+    if last.operands or last.results or last.attributes or last.properties:
+        return False
+    return not any(block.first_op for inner in last.regions for block in inner.blocks)
+
+
+class Successor(Directive):
+    """`$name` of successors, or `successors`."""
+
+    def __init__(self, names: Sequence[str], repeat: str = "") -> None:
+        self.names = names
+        self.repeat = repeat
+
+    def parse(self, state: Reading) -> None:
+        parser = state.parser
+        if self.repeat == "*" or len(self.names) != 1:
+            found = parser.parse_optional_undelimited_comma_separated_list(
+                parser.parse_optional_successor, parser.parse_successor
+            )
+            state.successors[self.names[0]] = list(found or [])
+        else:
+            state.successors[self.names[0]] = [parser.parse_successor()]
+
+    def parse_optional(self, state: Reading) -> bool:
+        if state.parser._current_token.kind is not MLIRTokenKind.CARET_IDENT:
+            return False
+        self.parse(state)
+        return True
+
+    def print(self, state: Writing) -> None:
+        blocks = [block for name in self.names for block in state.successors[name]]
+        state.printer.print_list(blocks, state.printer.print_block_name)
+
+    def is_present(self, state: Writing) -> bool:
+        return any(state.successors[name] for name in self.names)
+
+
+class AttributeDictionary(Directive):
+    """`attr-dict`: what the rest of the format does not write. `prop-dict`: of it the
+    properties."""
+
+    def __init__(self, keyword: bool, *, properties: bool) -> None:
+        self.keyword = keyword
+        self.properties = properties
+
+    def parse(self, state: Reading) -> None:
+        parser = state.parser
+        if self.properties:
+            state.properties.update(parser.parse_optional_properties_dict())
+            return
+        if self.keyword:
+            found = parser.parse_optional_attr_dict_with_keyword()
+            entries = {} if found is None else found.data
+        else:
+            entries = parser.parse_optional_attr_dict()
+        for name, value in entries.items():
+            inherent = name in state.row.properties
+            (state.properties if inherent else state.attributes)[name] = value
+
+    def parse_optional(self, state: Reading) -> bool:
+        if state.parser._current_token.kind is not MLIRTokenKind.L_BRACE:
+            return False
+        self.parse(state)
+        return True
+
+    def print(self, state: Writing) -> None:
+        shown = {
+            name: value for name, value in state.properties.items() if self._shows(state, name)
+        }
+        if not shown:
+            return
+        if self.properties:
+            state.printer.print_string(" <")
+            state.printer.print_attr_dict(shown)
+            state.printer.print_string(">")
+        else:
+            state.printer.print_string(" attributes " if self.keyword else " ")
+            state.printer.print_attr_dict(shown)
+        state.written.update(shown)
+
+    def _shows(self, state: Writing, name: str) -> bool:
+        if name in state.written:
+            return False
+        kind = state.row.properties.get(name)
+        if kind is None:
+            return not self.properties
+        return not is_default(kind, state.properties[name])
+
+
+class Group(Directive):
+    """`( .. )?`: written when its anchor is present."""
+
+    def __init__(
+        self, first: tuple[Directive, ...], otherwise: tuple[Directive, ...] = ()
+    ) -> None:
+        self.first = first
+        self.otherwise = otherwise
+        self._anchor = _anchor(first)
+        self._inverse = None if self._anchor else _anchor(otherwise)
+
+    def parse(self, state: Reading) -> None:
+        if not self.parse_optional(state):
+            for element in self.otherwise:
+                element.parse(state)
+
+    def parse_optional(self, state: Reading) -> bool:
+        found = parse_if_begun(state, self.first)
+        if found and self._anchor is not None:
+            anchor = self._anchor
+            if isinstance(anchor, PropertyValue) and anchor.kind.kind == "unit":
+                state.properties[anchor.kind.name] = UnitAttr()
+        return found
+
+    def print(self, state: Writing) -> None:
+        print_all(state, self.first if self.is_present(state) else self.otherwise)
+
+    def is_present(self, state: Writing) -> bool:
+        if self._inverse is not None:
+            return not self._inverse.is_present(state)
+        return self._anchor is None or self._anchor.is_present(state)
+
+
+class Alternatives(Directive):
+    """`oilist`: clauses in any order, each at most once."""
+
+    def __init__(self, clauses: list[tuple[Directive, ...]]) -> None:
+        self.clauses = clauses
+
+    def parse(self, state: Reading) -> None:
+        left = list(self.clauses)
+        while (clause := next((c for c in left if parse_if_begun(state, c)), None)) is not None:
+            left.remove(clause)
+
+    def parse_optional(self, state: Reading) -> bool:
+        self.parse(state)
+        return True
+
+    def print(self, state: Writing) -> None:
+        for clause in self.clauses:
+            parts = [part for part in clause if not isinstance(part, (Literal, Space))]
+            if all(part.is_present(state) for part in parts):
+                print_all(state, clause)
+
+
+class CustomSyntax(ABC):
+    """What `custom<Name>` reads and writes, of any op: its arguments are in the format."""
+
+    spaced = True
+    """Whether there is a space before it; false where it writes its own or may be empty."""
+
+    @abstractmethod
+    def parse(self, state: Reading, arguments: Sequence[Directive | str]) -> None:
+        """Read it."""
+
+    @abstractmethod
+    def print(self, state: Writing, arguments: Sequence[Directive | str]) -> None:
+        """Write it."""
+
+    def can_write(self, op: Operation) -> bool:
+        """Whether this syntax has words for `op`; else it is written in the generic form."""
+        return True
+
+    def parse_optional(self, state: Reading, arguments: Sequence[Directive | str]) -> bool:
+        """Read it, if it is there."""
+        raise TypeError(f"{type(self).__name__} cannot begin a group")
+
+    def is_present(self, state: Writing, arguments: Sequence[Directive | str]) -> bool:
+        """Whether there is something to write: any of its arguments."""
+        return any(
+            part.is_present(state) for part in arguments if isinstance(part, Directive)
+        )
+
+
+class Custom(Directive):
+    """`custom<Name>(..)`."""
+
+    def __init__(self, syntax: CustomSyntax, arguments: Sequence[Directive | str]) -> None:
+        self.syntax = syntax
+        self.arguments = arguments
+
+    def parse(self, state: Reading) -> None:
+        self.syntax.parse(state, self.arguments)
+
+    def parse_optional(self, state: Reading) -> bool:
+        return self.syntax.parse_optional(state, self.arguments)
+
+    def print(self, state: Writing) -> None:
+        self.syntax.print(state, self.arguments)
+
+    def is_present(self, state: Writing) -> bool:
+        return self.syntax.is_present(state, self.arguments)
+
+
+def parse_if_begun(state: Reading, elements: Sequence[Directive]) -> bool:
+    """Read all elements, if the first is there."""
+    rest = [element for element in elements if not isinstance(element, Space)]
+    if not rest or not rest[0].parse_optional(state):
+        return False
+    for element in rest[1:]:
+        element.parse(state)
+    return True
+
+
+def print_all(state: Writing, elements: Sequence[Directive]) -> None:
+    """Write all elements, with the spaces before them."""
+    for element in elements:
+        if element.space:
+            state.printer.print_string(" ")
+        element.print(state)
+
+
+def _anchor(elements: Sequence[Directive]) -> Directive | None:
+    return next((element for element in elements if element.anchor), None)
+
+
+#: in which module of `qdialect.upstream.custom` a directive is
+_MODULES = {
+    "Argument": "regions",
+    "ArgumentList": "regions",
+    "Assignments": "regions",
+    "DynamicIndexList": "indices",
+    "FirstTypeUnless": "types",
+    "HiddenRegion": "structured",
+    "IdentityMaps": "structured",
+    "KindRegion": "structured",
+    "LoopBounds": "regions",
+    "MapsUnlessIdentity": "structured",
+    "MoreAttributes": "structured",
+    "OwnAttributes": "structured",
+    "Payload": "structured",
+    "PayloadRegion": "structured",
+    "SwitchCases": "switches",
+    "SwitchOpCases": "switches",
+    "TraitDictionary": "structured",
+    "TypeList": "types",
+    "TypeUnless": "types",
+    "VariableOpTypeOrInitialValue": "properties",
+    "WordDictionary": "properties",
+    "ComplexOpType": "operation_types",
+    "PairwiseOpType": "operation_types",
+    "SameOperandsAndResultType": "operation_types",
+    "SelectOpType": "operation_types",
+    "TupleOpType": "operation_types",
+    "VariadicSameOperandsAndResultType": "operation_types",
+    "ConvolutionDimensions": "dimension_numbers",
+    "CustomCallTarget": "dimension_numbers",
+    "DotDimensionNumbers": "dimension_numbers",
+    "ExponentMantissa": "dimension_numbers",
+    "PrecisionConfig": "dimension_numbers",
+    "PrecisionConfigAndAlgorithm": "dimension_numbers",
+    "SliceRanges": "dimension_numbers",
+    "VariadicOperandWithAttribute": "dimension_numbers",
+    "WindowAttributes": "dimension_numbers",
+    "ConstantValue": "loops_and_reductions",
+    "Reduction": "loops_and_reductions",
+    "WhileLoop": "loops_and_reductions",
+}
+
+
+@cache
+def custom(name: str) -> CustomSyntax:
+    """The directive `custom<name>`; KeyError if there is none."""
+    module = import_module(f"qdialect.upstream.custom.{_MODULES[name]}")
+    return module.DIRECTIVES[name]

@@ -1,0 +1,81 @@
+"""The types that the custom form of an op leaves out, from those that it has.
+
+A rule is a word of the column `types`: `lhs=same:result`, `result=element:tensor`,
+`condition=is:i1`. `RULES` has what each word computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    ComplexType,
+    FunctionType,
+    MemRefType,
+    TensorType,
+    UnrankedMemRefType,
+    UnrankedTensorType,
+    VectorType,
+    i1,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+Types = Sequence[Attribute]
+_Tensor = (TensorType, UnrankedTensorType)
+
+
+def _same(types: Types) -> Types:
+    return types
+
+
+def element_of(kind: Attribute) -> Attribute:
+    """The element type of a shaped or complex type; VerifyException for others."""
+    containers = (TensorType, UnrankedTensorType, MemRefType, UnrankedMemRefType, VectorType)
+    if not isinstance(kind, (*containers, ComplexType)):
+        raise VerifyException(f"{kind} has no element type")
+    return cast("Any", kind).element_type
+
+
+def with_element(kind: Attribute, element: Attribute) -> Attribute:
+    """A type of the same shape with another element type; `element` itself for a scalar."""
+    if isinstance(kind, VectorType):
+        vector = cast("VectorType[Any]", kind)
+        return VectorType(element, vector.shape, vector.scalable_dims)
+    if isinstance(kind, TensorType):
+        tensor = cast("TensorType[Any]", kind)
+        return TensorType(element, tensor.shape, tensor.encoding)
+    if isinstance(kind, UnrankedTensorType):
+        return UnrankedTensorType(element)
+    return element
+
+
+def _elements(types: Types) -> Types:
+    kind = cast("TensorType[Any]", types[0])
+    count = 1
+    for extent in kind.get_shape():
+        count *= extent
+    return [kind.element_type] * count
+
+
+def _last_extent(types: Types, change: Callable[[int], int]) -> Types:
+    kind = cast("VectorType[Any]", types[0])
+    shape = list(kind.get_shape())
+    shape = [*shape[:-1], change(shape[-1])] if shape else [2]
+    scalable = kind.scalable_dims if shape and kind.get_shape() else None
+    return [VectorType(kind.element_type, shape, scalable)]
+
+
+RULES: Mapping[str, Callable[[Types], Types]] = {
+    "same": _same,
+    "element": lambda types: [element_of(kind) for kind in types],
+    "i1like": lambda types: [with_element(kind, i1) for kind in types],
+    "inputs": lambda types: cast("FunctionType", types[0]).inputs.data,
+    "outputs": lambda types: cast("FunctionType", types[0]).outputs.data,
+    "half": lambda types: _last_extent(types, lambda extent: extent // 2),
+    "double": lambda types: _last_extent(types, lambda extent: 2 * extent),
+    "elements": _elements,
+    "tensors": lambda types: [kind for kind in types if isinstance(kind, _Tensor)],
+}
+"""Types from types, by the word of the rule."""

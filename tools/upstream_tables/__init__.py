@@ -1,0 +1,1 @@
+"""Makes the tables of `qdialect/upstream/tables` from the ODS definitions of MLIR."""
