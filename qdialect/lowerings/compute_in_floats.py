@@ -9,14 +9,14 @@ Floats of 32 bits round before the codes do, so a code next to a tie may be the 
 sums that i32 holds exactly are `relaxed`, since floats hold 24 bits. Run it after the passes
 that find integer forms (`form-tables`, `split-rescale`, ...), so that only what is left is float.
 
-For example, for TOSA, which has no maximum that rounds,
+For example, for StableHLO,
 
-    %0 = nn.softmax %x axis 1 : (!x) -> !y
+    %0 = nn.sigmoid %x {nn.key = "gate"} : (!x) -> !y
 
 becomes
 
     %1 = quant.dcast %x : !x to !f
-    %2 = nn.softmax %1 axis 1 : (!f) -> !f
+    %2 = nn.sigmoid %1 {nn.key = "gate"} : (!f) -> !f
     %0 = quant.qcast %2 : !f to !y
 """
 
