@@ -46,7 +46,9 @@ def _scalars(state: Reading) -> list[Attribute]:
     """The types of the elements of all operands."""
     types = [kind for value in state.row.operands for kind in state.types_of(value.name)]
     shaped = (TensorType, MemRefType)
-    return [element_of(kind) if isinstance(kind, shaped) else kind for kind in types]
+    return [
+        element_of(kind) if isinstance(cast("object", kind), shaped) else kind for kind in types
+    ]
 
 
 class HiddenRegion(CustomSyntax):
