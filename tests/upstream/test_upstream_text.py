@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from xdsl.irdl import IRDLOperation
 
 from qdialect.context import new_context
 from qdialect.errors import InputError
@@ -90,4 +91,5 @@ def test_classes_are_those_of_xdsl_where_it_has_one() -> None:
     assert issubclass(kind, ForOp)
     assert context.get_op("scf.for") is kind
     made = context.get_op("vector.contract")
+    assert issubclass(made, IRDLOperation)
     assert {"lhs", "rhs", "acc"} <= {name for name, _ in made.get_irdl_definition().operands}
