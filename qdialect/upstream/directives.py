@@ -617,6 +617,7 @@ _MODULES = {
     "ShuffledType": "vectors",
     "Signature": "functions",
     "SliceRanges": "dimension_numbers",
+    "Subscripts": "affine",
     "SwitchCases": "switches",
     "SwitchOpCases": "switches",
     "TraitDictionary": "structured",

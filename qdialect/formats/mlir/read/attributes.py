@@ -300,14 +300,14 @@ class AttributeReader(Parser):
     @override
     def parse_affine_map(self) -> AffineMap:
         """The map behind `affine_map<`."""
-        from qdialect.formats.mlir.read.affine import AffineReader
+        from qdialect.upstream.affine import AffineReader
 
         return AffineReader(self._parser_state).parse_affine_map()
 
     @override
     def parse_affine_set(self) -> AffineSet:
         """The set behind `affine_set<`."""
-        from qdialect.formats.mlir.read.affine import AffineReader
+        from qdialect.upstream.affine import AffineReader
 
         return AffineReader(self._parser_state).parse_affine_set()
 
