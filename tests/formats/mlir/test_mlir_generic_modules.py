@@ -38,6 +38,10 @@ TEXTS = {
         'func.func @f() -> (() -> ()) {\n  %0 = "foo.c"() : () -> (() -> ())\n'
         "  return %0 : () -> ()\n}\n"
     ),
+    "NaNs with bits": (
+        '"foo.x"() {a = 0x7FA1E540 : f32, b = 0x7E52 : f16, c = dense<[0x7F800001, 1.0]> : '
+        "tensor<2xf32>, d = array<f32: 0x7FA1E540>, e = 0x7F81 : bf16} : () -> ()\n"
+    ),
     "packed bits": '"foo.x"() {a = dense<"0x05"> : tensor<7xi1>} : () -> ()\n',
     "distinct": '"foo.x"() {a = [distinct[0]<1 : i32>, distinct[1]<1 : i32>]} : () -> ()\n',
     "affine maps": (
