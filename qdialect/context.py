@@ -147,6 +147,12 @@ class QContext(Context):
             found = self._upstream_op(name)
             if found is not None:
                 return found
+        if dialect == name:
+            # Without its dialect: that of an op around it.
+            for around in reversed(dialect_stack):
+                found = self._upstream_op(f"{around}.{name}") if around in self.upstream else None
+                if found is not None:
+                    return found
         return super().get_optional_op(name, dialect_stack=dialect_stack)
 
     def _upstream_op(self, name: str) -> type[Operation] | None:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import cast
 
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.parser import UnresolvedOperand
 from xdsl.utils.mlir_lexer import MLIRTokenKind
@@ -115,7 +115,7 @@ class PropertyValue(Directive):
 
     def print(self, state: Writing) -> None:
         value = state.property(self.kind.name)
-        if value is None or isinstance(value, UnitAttr):
+        if value is None or self.kind.kind == "unit" or isinstance(value, UnitAttr):
             return
         if self.qualified:
             state.printer.print_attribute(value)
@@ -124,6 +124,8 @@ class PropertyValue(Directive):
 
     def is_present(self, state: Writing) -> bool:
         value = state.property(self.kind.name)
+        if self.kind.kind == "unit" and isinstance(value, IntegerAttr):
+            return bool(value.value.data)  # a property that is no attribute: `disjoint = false`
         return value is not None and not is_default(self.kind, value)
 
 
@@ -620,6 +622,7 @@ _MODULES = {
     "ShuffledType": "vectors",
     "Signature": "functions",
     "SliceRanges": "dimension_numbers",
+    "Subscripts": "affine",
     "SwitchCases": "switches",
     "SwitchOpCases": "switches",
     "TraitDictionary": "structured",

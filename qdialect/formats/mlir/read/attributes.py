@@ -56,7 +56,7 @@ for _name in OVERRIDDEN:
     getattr(Parser, _name)
 
 _HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
-_HEX_FLOAT = re.compile(r"0[xX][0-9A-Fa-f]+\s*:\s*(?:f80|f128)\b")
+_HEX_FLOAT = re.compile(r"0[xX]([0-9A-Fa-f]+)\s*:\s*(b?f16|f32|f80|f128)\b")
 _PACKED_BITS = re.compile(r'<\s*"0x([0-9A-Fa-f]*)"\s*>\s*:\s*(?=(?:tensor|vector)<[][0-9x]*i1>)')
 _ALIAS = re.compile(r'"(?:[^"\\]|\\.)*"|([#!][A-Za-z_$][\w$.-]*)')
 _ALIAS_SIGN = re.compile("[#!]")
@@ -66,6 +66,8 @@ _Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsag
 _SPLAT = re.compile(
     r"<\s*-?(?:[0-9][\w.+-]*|true|false)\s*>\s*:\s*(?:tensor|vector)<(?=[0-9x]{6})[0-9]+(?:x[0-9]+)*x"
 )
+#: the bits of infinity and of the mantissa's first digit: a NaN with others is no Python float
+_NAN = {"f16": (0x7C00, 0x200), "bf16": (0x7F80, 0x40), "f32": (0x7F800000, 0x400000)}
 #: dialects whose attributes are all known: what their classes refuse is wrong
 _KNOWN_ATTRIBUTES = frozenset(("builtin", "arith", "func", "nn", "onnx", "quant", "tosa"))
 #: the widest integers that xDSL packs
@@ -171,7 +173,7 @@ class AttributeReader(Parser):
             return literal
         if token.kind is MLIRTokenKind.INTEGER_LIT:
             found = _HEX_FLOAT.match(self.lexer.input.content, self.pos)
-            if found is not None:
+            if found is not None and not _is_python_float(int(found[1], 16), found[2]):
                 self._consume_token()
                 return VerbatimAttr(StringAttr(token.text), self._parse_optional_colon_type())
         return super()._parse_optional_builtin_attr()
@@ -204,6 +206,8 @@ class AttributeReader(Parser):
             return self._parse_packed_bits(bits)
         try:
             return super()._parse_builtin_dense_attr()
+        except _NotAPythonFloat:
+            pass
         except Exception:
             if not self._is_of_unusual_elements(start):
                 raise
@@ -245,11 +249,11 @@ class AttributeReader(Parser):
     @override
     def _parse_builtin_densearray_attr(self) -> Any:
         start = self.pos
-        if _HEX_ARRAY.match(self.lexer.input.content, start) is not None:
-            return self._parse_array_of_bits()
         try:
+            if _HEX_ARRAY.match(self.lexer.input.content, start) is not None:
+                return self._parse_array_of_bits()
             return super()._parse_builtin_densearray_attr()
-        except NotImplementedError:
+        except (NotImplementedError, _NotAPythonFloat):
             self._resume_from(start)
             return self._with_name("array", start)
 
@@ -300,14 +304,14 @@ class AttributeReader(Parser):
     @override
     def parse_affine_map(self) -> AffineMap:
         """The map behind `affine_map<`."""
-        from qdialect.formats.mlir.read.affine import AffineReader
+        from qdialect.upstream.affine import AffineReader
 
         return AffineReader(self._parser_state).parse_affine_map()
 
     @override
     def parse_affine_set(self) -> AffineSet:
         """The set behind `affine_set<`."""
-        from qdialect.formats.mlir.read.affine import AffineReader
+        from qdialect.upstream.affine import AffineReader
 
         return AffineReader(self._parser_state).parse_affine_set()
 
@@ -321,6 +325,21 @@ def _is_unusual(element: Attribute) -> bool:
     if isinstance(element, AnyFloat):
         return element.name in ("f80", "f128")
     return not isinstance(element, IndexType)
+
+
+class _NotAPythonFloat(Exception):
+    """A literal has bits that a Python float would lose."""
+
+
+def _is_python_float(bits: int, kind: str) -> bool:
+    """Whether the float of type `kind` with these bits keeps them as a Python float."""
+    if kind in ("f80", "f128"):
+        return False
+    if kind not in _NAN:
+        return True
+    infinity, quiet = _NAN[kind]
+    mantissa = bits & (2 * quiet - 1)
+    return bits & infinity != infinity or mantissa in (0, quiet)
 
 
 class _Bits(_Literal):
@@ -340,6 +359,8 @@ class _Bits(_Literal):
             )
         if bits >> 8 * width:
             parser.raise_error("hexadecimal float constant out of range for type", self.span)
+        if not _is_python_float(bits, type.name):
+            raise _NotAPythonFloat
         return next(type.iter_unpack(bits.to_bytes(width, "little")))
 
 

@@ -155,7 +155,9 @@ class LayoutPrinter(ResourcePrinter):
             self.print_list(zip(kinds.outputs, outputs, strict=True), self._print_annotated)
             self.print_string("" if bare else ")")
         self.print_op_attributes(
-            func.attributes, reserved_attr_names=_FUNC_PROPERTIES, print_keyword=True
+            {**func.properties, **func.attributes},
+            reserved_attr_names=_FUNC_PROPERTIES,
+            print_keyword=True,
         )
         if first is not None:
             self.print_string(" ")
