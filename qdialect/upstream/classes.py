@@ -47,7 +47,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.upstream import OTHER_DIALECTS
+from qdialect.upstream.names import OTHER_DIALECTS
 from qdialect.upstream.operand_types import check_types
 from qdialect.upstream.states import inherent_as_attribute
 from qdialect.upstream.table import Row, Value, find_row

@@ -50,6 +50,22 @@ MLIR = {
         "mlir/Dialect/Tosa/IR/TosaOps.td",
         "mlir/Dialect/Tosa/IR/TosaUtilOps.td",
     ),
+    "transform": (
+        "mlir/Dialect/Transform/IR/TransformOps.td",
+        "mlir/Dialect/Transform/DebugExtension/DebugExtensionOps.td",
+        "mlir/Dialect/Transform/LoopExtension/LoopExtensionOps.td",
+        "mlir/Dialect/Transform/PDLExtension/PDLExtensionOps.td",
+        "mlir/Dialect/Transform/TuneExtension/TuneExtensionOps.td",
+        "mlir/Dialect/Affine/TransformOps/AffineTransformOps.td",
+        "mlir/Dialect/Bufferization/TransformOps/BufferizationTransformOps.td",
+        "mlir/Dialect/Func/TransformOps/FuncTransformOps.td",
+        "mlir/Dialect/Linalg/TransformOps/LinalgMatchOps.td",
+        "mlir/Dialect/Linalg/TransformOps/LinalgTransformOps.td",
+        "mlir/Dialect/MemRef/TransformOps/MemRefTransformOps.td",
+        "mlir/Dialect/SCF/TransformOps/SCFTransformOps.td",
+        "mlir/Dialect/Tensor/TransformOps/TensorTransformOps.td",
+        "mlir/Dialect/Vector/TransformOps/VectorTransformOps.td",
+    ),
     "ub": ("mlir/Dialect/UB/IR/UBOps.td",),
     "vector": ("mlir/Dialect/Vector/IR/VectorOps.td",),
 }
@@ -112,6 +128,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", help="one dialect")
     args = parser.parse_args(arguments)
     overrides = read_overrides(HANDWRITTEN.read_text())
+    sources: list[tuple[Mapping[str, tuple[str, ...]], Path, list[Path]]]
     sources = [(MLIR, args.mlir, [args.mlir])]
     if args.stablehlo:
         sources.append((STABLEHLO, args.stablehlo, [args.stablehlo, args.mlir]))
