@@ -440,6 +440,9 @@ class MLIRParser(AttributeReader):
     @override
     def _get_op_by_name(self, name: str) -> type[Operation]:
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if not name:
+            start = self._op_name_positions[-1]
+            self.raise_error("empty operation name is invalid", start, start)
         dialect = name.partition(".")[0]
         if dialect in _CLOSED and (found is None or issubclass(found, UnregisteredOp)):
             # As in mlir-opt, whatever the options: such a dialect allows no unknown ops.

@@ -375,6 +375,10 @@ _RULES: tuple[tuple[re.Pattern[str], _Rule], ...] = tuple(
             r"Complex type must be parameterized",
             _at_last("invalid element type for complex", "complex<"),
         ),
+        (
+            r"Invalid type given for integer or float attribute",
+            _at_last("integer literal not valid for specified type", r"(?=-?\b\d+ *:)"),
+        ),
         (r"unexpected decimal integer literal for a floating point value", _no_float),
         (r"Identifier not in space", _at("use of undeclared identifier")),
         (r"Unsupported location type", _at_last("expected location instance", r"loc\(")),
