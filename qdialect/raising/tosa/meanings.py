@@ -28,7 +28,14 @@ from qdialect.context import QContext
 from qdialect.lowerings.debug_attributes import INTERFACE, marked_type
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import quant_element
-from qdialect.raising.tosa.facts import Rescaling, constant_of, name_of, number, rescaling_of
+from qdialect.raising.tosa.facts import (
+    Rescaling,
+    constant_of,
+    name_of,
+    number,
+    rescaling_of,
+    scaled_cast,
+)
 
 SAME = frozenset(
     [
@@ -98,6 +105,11 @@ class Meanings:
         self._alike: dict[SSAValue, SSAValue] = {}
         self._scale_alike: dict[SSAValue, float] = {}
         self._stated = dict(_stated(function, block))
+        for op in block.ops:
+            found = scaled_cast(op, session)
+            if found is not None:
+                params = QParams.per_tensor("i32", found[1])
+                self._stated.setdefault(found[0].operands[0], params)
         values = [*block.args, *(r for op in block.ops for r in op.results)]
         for value in values:
             if _width(value.type):
