@@ -38,29 +38,12 @@ from qdialect.raising.tosa.facts import (
 )
 
 SAME = frozenset(
-    [
-        "identity",
-        "reshape",
-        "transpose",
-        "slice",
-        "reverse",
-        "tile",
-        "concat",
-        "pad",
-        "clamp",
-        "maximum",
-        "minimum",
-        "add",
-        "sub",
-        "max_pool2d",
-        "max_pool2d_adaptive",
-        "reduce_max",
-        "reduce_min",
-        "reduce_sum",
-        "avg_pool2d",
-        "negate",
-        "abs",
-    ]
+    (
+        *("identity", "reshape", "transpose", "slice", "reverse", "tile", "concat", "pad"),
+        *("clamp", "maximum", "minimum", "add", "sub", "negate", "abs"),
+        *("max_pool2d", "max_pool2d_adaptive", "avg_pool2d"),
+        *("reduce_max", "reduce_min", "reduce_sum"),
+    )
 )
 """Ops whose integer operands and result have one scale."""
 ONE_ZERO = SAME - frozenset(["add", "sub", "reduce_sum", "avg_pool2d", "negate", "abs"])
