@@ -621,6 +621,7 @@ _MODULES = {
     "WindowAttributes": "dimension_numbers",
     "ConstantValue": "loops_and_reductions",
     "Reduction": "loops_and_reductions",
+    "Scan": "loops_and_reductions",
     "WhileLoop": "loops_and_reductions",
 }
 
