@@ -13,6 +13,7 @@ output; or why a path refuses the model, or what an engine said.
 earlier runs. The exit code is 1 if a code differs on a path that is exact.
 """
 
+# pyright: basic
 from __future__ import annotations
 
 import argparse
@@ -122,7 +123,8 @@ def _by_runtime(
         kind is None or array.dtype != kind for kind, array in zip(wanted, drawn[0], strict=True)
     ):
         return None
-    return [session.run(None, dict(zip(names, inputs, strict=True))) for inputs in drawn]
+    runs = (session.run(None, dict(zip(names, inputs, strict=True))) for inputs in drawn)
+    return [[np.asarray(array) for array in arrays] for arrays in runs]
 
 
 def _compared(

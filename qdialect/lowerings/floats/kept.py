@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, IntegerType, Signedn
 from xdsl.ir import Attribute, Operation
 
 from qdialect.dialects.onnx import NodeOp
-from qdialect.lowerings.emitter import E, Lowering, type_of
+from qdialect.lowerings.emitter import E, Lowering, integer_type, type_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.floats.algebra import Logic, Order
 from qdialect.lowerings.floats.rows import transposed
@@ -47,8 +47,8 @@ def kept_node(writer: Callable[[E], FloatWriter]) -> Lowering[E]:
 def _check(element: Attribute) -> None:
     if isinstance(element, AnyFloat):
         return
-    signless = isinstance(element, IntegerType) and element.signedness.data is Signedness.SIGNLESS
-    if not signless:
+    integer = integer_type(element)
+    if integer is None or integer.signedness.data is not Signedness.SIGNLESS:
         raise Unlowerable("type", f"it has values of {element}")
 
 
@@ -88,7 +88,7 @@ def _transposed(w: FloatWriter, op: NodeOp, operands: Sequence[LaidOut]) -> Laid
 def _cast(w: FloatWriter, op: NodeOp, operands: Sequence[LaidOut]) -> LaidOut:
     (x,) = operands
     source, target = _element(op.operands[0]), w.stored(_element(op.results[0]))
-    truth = isinstance(source, IntegerType) and source.width.data == 1
+    truth = source == _TRUTH
     to_truth = target == w.stored(_TRUTH) and _element(op.results[0]) == _TRUTH
     return w.computed(
         [x], x.shape, target, lambda a, v: a.cast(v[0], target, of_truth=truth, to_truth=to_truth)

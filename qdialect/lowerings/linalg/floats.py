@@ -7,6 +7,7 @@ An elementwise op is one `linalg.generic`, however many steps its formula has. P
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from xdsl.dialects import arith, math, tensor
@@ -24,7 +25,7 @@ from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import element_of, integer_type
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.floats.algebra import Algebra, Function, Logic, Order, Pair
 from qdialect.lowerings.floats.writer import Compute, FloatWriter, Reduction, idle
@@ -86,8 +87,8 @@ class BodyAlgebra(Algebra):
 
     def number(self, value: float) -> SSAValue:
         """`arith.constant`"""
-        if isinstance(self.element, IntegerType):
-            return self._body.add(arith.ConstantOp(IntegerAttr(int(value), self.element)))
+        if (integer := integer_type(self.element)) is not None:
+            return self._body.add(arith.ConstantOp(IntegerAttr(int(value), integer)))
         assert isinstance(self.element, AnyFloat)
         return self._body.add(arith.ConstantOp(FloatAttr(value, self.element)))
 
@@ -125,16 +126,18 @@ class BodyAlgebra(Algebra):
         add = self._body.add
         if to_truth:
             return self.stored_truth(self.compare("ne", x, self.number(0)), element)
-        if isinstance(x.type, IntegerType) and isinstance(element, IntegerType):
-            narrow, wide = x.type.width.data, element.width.data
+        source, target = integer_type(x.type), integer_type(element)
+        if source is not None and target is not None:
+            narrow, wide = source.width.data, target.width.data
             if narrow == wide:
                 return x
             extend = arith.ExtUIOp if of_truth else arith.ExtSIOp
-            return add(arith.TruncIOp(x, element) if narrow > wide else extend(x, element))
-        if isinstance(x.type, IntegerType):
-            return add((arith.UIToFPOp if of_truth else arith.SIToFPOp)(x, element))
-        if isinstance(element, IntegerType):
-            return add(arith.FPToSIOp(x, element))
+            return add(arith.TruncIOp(x, target) if narrow > wide else extend(x, target))
+        if source is not None:
+            to_float = arith.UIToFPOp if of_truth else arith.SIToFPOp
+            return add(to_float(x, cast("AnyFloat", element)))
+        if target is not None:
+            return add(arith.FPToSIOp(x, target))
         assert isinstance(x.type, AnyFloat) and isinstance(element, AnyFloat)
         if x.type == element:
             return x
@@ -155,7 +158,7 @@ class BodyAlgebra(Algebra):
 
     def stored_truth(self, x: SSAValue, element: Attribute) -> SSAValue:
         """See the base class."""
-        return x if x.type == element else self._body.add(arith.ExtUIOp(x, element))
+        return x if x.type == element else self._body.add(arith.ExtUIOp(x, i8))
 
     def expm1(self, x: SSAValue) -> SSAValue:
         """`math.expm1`"""

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
-from qdialect.lowerings.emitter import Lowering, element_of, ranked
+from qdialect.lowerings.emitter import Lowering, element_of, integer_type, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.floats.algebra import Algebra, Function, Logic, Order, Pair
 from qdialect.lowerings.floats.kept import kept_node
@@ -115,7 +115,7 @@ class TensorAlgebra(Algebra):
         """`tosa.cast`, which rounds floats to the nearest integer: they are cut first."""
         if element_of(x) == element:
             return x
-        if isinstance(element, IntegerType) and not isinstance(self.element, IntegerType):
+        if integer_type(element) is not None and not self._is_integer:
             if to_truth:
                 return self.compare("ne", x, self.number(0))
             above = self.compare("ge", x, self.number(0))
