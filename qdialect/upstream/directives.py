@@ -633,6 +633,7 @@ _MODULES = {
     "TypeList": "types",
     "TypeUnless": "types",
     "VariableOpTypeOrInitialValue": "properties",
+    "Scan": "loops_and_reductions",
     "VariadicOperandWithAttribute": "dimension_numbers",
     "VariadicSameOperandsAndResultType": "operation_types",
     "Visibility": "functions",
