@@ -28,9 +28,10 @@ are those in which a lowering may hold its values otherwise: other storage, layo
 rounds up (not needed with `rounding half_up`).
 
 Functions of one operand are tables first (`form-tables`), composites their parts
-(`lower-composites`). An export computes in floats what has no exact form here: dilated pools, a bilinear
-resize whose weights are no ratios. Refused: dynamic shapes, `nn.top_k`, `nn.conv_transpose3d`. A backend's own op lowers by its index map if it is declared as a movement, and else by
-what it puts in `session.lowerings["tosa"]`.
+(`lower-composites`). An export computes in floats what has no exact form here, such as dilated
+pools, or a bilinear resize whose weights are no ratios. Refused: dynamic shapes, `nn.top_k`,
+`nn.conv_transpose3d`. A backend's own op lowers by its index map if it is declared as a movement,
+and else by what it puts in `session.lowerings["tosa"]`.
 
 | op | TOSA operations | configurations |
 |---|---|---|
