@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.ranges import ranges_anew
+from qdialect.analysis.ranges import ranges
 from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.lsp.history import Event
@@ -151,7 +151,7 @@ def _origin(value: SSAValue) -> str:
 def _range_lines(value: SSAValue, ctx: QContext) -> list[str]:
     """What is known of the values, whatever the inputs of the function are."""
     try:
-        known = ranges_anew(ctx)
+        known = ranges(ctx)
         codes, real = known.of(value), known.real(value)
     except (ArithmeticError, LookupError, ValueError, NotImplementedError):
         return []  # an analysis of ops it was not made for

@@ -228,7 +228,7 @@ def test_lenses_run_passes_and_show_the_diff(client: Client, uri: str) -> None:
 
 def test_a_pipeline_that_is_wrong_is_an_error_with_a_reason(client: Client, uri: str) -> None:
     argument = {"uri": uri, "pipeline": "sink-rescal"}
-    with pytest.raises(JsonRpcException, match="unknown pass 'sink-rescal'; did you mean"):
+    with pytest.raises(JsonRpcException, match=r"'sink-rescal'.*did you mean"):
         client.run(
             client.lsp.workspace_execute_command_async(
                 lsp.ExecuteCommandParams("qopt.showDiff", [argument])
@@ -331,7 +331,7 @@ def test_a_large_file_does_not_keep_the_server_from_answering(client: Client) ->
     text = module_text(chain(600, "quantized"), new_context())
     client.open(uri, text)
     slowest = 0.0
-    for number in range(5):
+    for number in range(3):
         client.replace(uri, "{\n", f"{{\n// {number}\n")
         client.run(asyncio.sleep(0.05))
         where = client.at(small, "nn.relu ^%0")
