@@ -3,7 +3,7 @@
 Each file is split at `// -----`. Of each piece the errors are compared, then all notes with
 them. Prints the pieces that differ (`--show`) and the shares that agree.
 
-    python -m tools.compare_diagnostics tests/verify/invalid/*.mlir --show
+    python -m tools.compare_diagnostics tests/verify/invalid/*.pieces --show
 
 `--record` writes what mlir-opt says to `FILE.expected`, which the tests compare ours with.
 """

@@ -36,7 +36,6 @@ SECONDS = 5
 SPLIT = "\n// -----\n"
 GENERIC = "--mlir-print-op-generic"
 FORMS = ("custom", "generic")
-LOCATION = " loc("
 _OPTIONS = ("--split-input-file", "--allow-unregistered-dialect")
 _OP = re.compile(r'^ *(?:%[^=]* = )?"?([a-z_]+\.[\w.]+)', re.MULTILINE)
 
@@ -85,6 +84,7 @@ def _functions(text: str) -> list[str]:
 def cut(folders: Sequence[Path], locations: bool) -> list[dict[str, str]]:
     """The functions of all files in `folders`, with their locations or without."""
     options = ("--mlir-print-debuginfo",) if locations else ()
+    marks = {"locations": "kept"} if locations else {}
     made: list[dict[str, str]] = []
     for path in sorted(file for folder in folders for file in folder.rglob("*.mlir")):
         text = path.read_text(errors="replace")
@@ -95,7 +95,7 @@ def cut(folders: Sequence[Path], locations: bool) -> list[dict[str, str]]:
         generics = mlir_opt(customs, GENERIC, *options)
         name = "/".join(path.parts[-2:])
         made += [
-            {"file": name, "custom": custom, "generic": generic}
+            {"file": name, "custom": custom, "generic": generic, **marks}
             for custom, generic in zip(customs, generics, strict=True)
             if generic
         ]
@@ -136,7 +136,7 @@ def result(entry: dict[str, str], source: str) -> Result:
                 context,
                 keep_names=False,
                 generic=form == "generic",
-                debuginfo=LOCATION in text,
+                debuginfo="locations" in entry,
             )
             for form in FORMS
         }
@@ -202,7 +202,7 @@ def _folder(entry: dict[str, str]) -> str:
 
 
 def _has_locations(entries: Sequence[dict[str, str]]) -> bool:
-    return any(LOCATION in entry["generic"] for entry in entries)
+    return any("locations" in entry for entry in entries)
 
 
 def _difference(form: str, found: Result, back: str | None) -> str:

@@ -19,10 +19,9 @@ func.func @dynamic(%x: !x) -> !x {
 // -----
 
 !f = tensor<1x2x4x4xf32>
-!x = tensor<1x2x4x4x!quant.uniform<i8:f32, 0.5:3>>
-func.func @float(%x: !x) -> !f {
-  // expected-error@+1 {{'quant.dcast' cannot become TOSA: TOSA has nothing for 'quant.dcast'}}
-  %0 = quant.dcast %x : !x to !f
+func.func @kept(%x: !f) -> !f {
+  // expected-error@+1 {{'onnx.node' cannot become TOSA: it has no form of the ONNX node Hardmax}}
+  %0 = onnx.node "Hardmax" (%x) : (!f) -> !f
   func.return %0 : !f
 }
 

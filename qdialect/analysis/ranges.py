@@ -57,6 +57,9 @@ from qdialect.quant import (
     element_type,
 )
 
+_WIDEST_IN_FLOATS = 16
+"""Bits of codes that a float gives; sums of 32 bits are integers whatever a module says."""
+
 
 class CodeRanges:
     """The intervals of one module while its rewrites go on (`ranges`)."""
@@ -273,6 +276,8 @@ class CodeRanges:
         """What may be rounded to `result` where its op computes `values` in the reals."""
         params, owner = qparams_of(result), result.owner
         if params is None or not isinstance(owner, Operation):
+            return values
+        if params.storage.width > _WIDEST_IN_FLOATS:
             return values
         floats = arithmetic_of(owner).floats(params.expressed)
         if floats is None:

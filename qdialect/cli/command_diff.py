@@ -37,7 +37,7 @@ def run(args: Arguments) -> int:
     if len(args.positional) == 1 and len(engines) == 1:
         raise UsageError("B is missing, or a second --engine")
     inputs = None if source is None else load_arrays(source)
-    a, *others = (api.load(name) for name in args.positional)
+    a, *others = (api.load(name, as_written=True) for name in args.positional)
     b = others[0] if others else a
     if args.switch("layers"):
         several = drawn_inputs(a.function(), samples) if inputs is None else [inputs]

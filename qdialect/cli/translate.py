@@ -42,7 +42,7 @@ _LOWERED = {
     "iree": "the same, with the casts of IREE's iree_linalg_ext at the interface",
     "stablehlo": "StableHLO with quantized types, inside and at the interface",
 }
-_WITH_CASTS = ("quant", "iree", "stablehlo")
+_WITH_TYPES = ("quant", "iree", "stablehlo")
 _RAISED = ("tosa", "stablehlo")
 _ACTIONS = (
     "import-onnx",
@@ -68,10 +68,18 @@ COMMAND = Command(
         *(
             switch(
                 f"export-{name}",
-                f"read MLIR or an .onnx, write its integer network in {what} (generic form)",
+                f"read MLIR or an .onnx, write it in {what} (generic form)",
             )
             for name, what in _LOWERED.items()
         ),
+        value(
+            "interface",
+            "WHAT",
+            "of an export to TOSA or linalg: float, as the model has it, with the casts inside the "
+            "function (default), or codes",
+            choices=("float", "codes"),
+        ),
+        switch("strict-integer", "refuse to export floats, and say of each op why it is one"),
         OUTPUT,
         value(
             "form",
@@ -189,8 +197,10 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
 
     is_onnx = _source(args).endswith(".onnx")
     module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
-    integers = integer_model(Model(module, ctx), name not in _WITH_CASTS, name)
-    model = lowered_model(integers, name)
+    strict, interface = args.switch("strict-integer"), args.text("interface")
+    codes = name not in _WITH_TYPES and (interface == "codes" or (strict and interface is None))
+    integers = integer_model(Model(module, ctx), codes, name)
+    model = lowered_model(integers, name, codes=codes, strict=strict)
     if is_bytecode_wanted(args):
         _write_bytecode(args, model.module, model.ctx, path)
         return

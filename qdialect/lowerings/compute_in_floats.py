@@ -9,14 +9,14 @@ Floats of 32 bits round before the codes do, so a code next to a tie may be the 
 sums that i32 holds exactly are `relaxed`, since floats hold 24 bits. Run it after the passes
 that find integer forms (`form-tables`, `split-rescale`, ...), so that only what is left is float.
 
-For example, for TOSA, which has no maximum that rounds,
+For example, for StableHLO,
 
-    %0 = nn.softmax %x axis 1 : (!x) -> !y
+    %0 = nn.sigmoid %x {nn.key = "gate"} : (!x) -> !y
 
 becomes
 
     %1 = quant.dcast %x : !x to !f
-    %2 = nn.softmax %1 axis 1 : (!f) -> !f
+    %2 = nn.sigmoid %1 {nn.key = "gate"} : (!f) -> !f
     %0 = quant.qcast %2 : !f to !y
 """
 
@@ -49,6 +49,7 @@ from qdialect.quant import (
     with_element,
 )
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
+from qdialect.targets import generic
 
 _HALF_EVEN = StringAttr("half_even")
 _MOST_ROUNDS = 8
@@ -144,14 +145,20 @@ class ComputeInFloats(RulePass):
         """Run the pass on a module, in place, until nothing more can be written in floats."""
         qctx, level = session(ctx), level_named(self.numerics)
         dialect: TargetDialect[Any] = dialect_named(self.to)
-        before = -1
-        for _ in range(_MOST_ROUNDS):
-            refused = {r.op: r.error for r in refusals(qctx, op, dialect) if _is_on_codes(r.op)}
-            if not refused or len(refused) == before:
-                return
-            before = len(refused)
-            rule = UnloweredToFloats(qctx, refused)
-            Driver(qctx, (rule,), pass_name=self.name, numerics=level).run(op)
+        target = qctx.target
+        # The target of an export has the integers of the dialect alone.
+        qctx.target = generic.TARGET
+        try:
+            before = -1
+            for _ in range(_MOST_ROUNDS):
+                refused = {r.op: r.error for r in refusals(qctx, op, dialect) if _is_on_codes(r.op)}
+                if not refused or len(refused) == before:
+                    return
+                before = len(refused)
+                rule = UnloweredToFloats(qctx, refused)
+                Driver(qctx, (rule,), pass_name=self.name, numerics=level).run(op)
+        finally:
+            qctx.target = target
 
 
 def _is_on_codes(op: Operation) -> bool:

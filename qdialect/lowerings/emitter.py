@@ -155,6 +155,11 @@ def integers(width: int) -> IntegerType:
     return IntegerType(width)
 
 
+def integer_type(element: Attribute) -> IntegerType | None:
+    """An integer type, or None for another."""
+    return cast("IntegerType", element) if isinstance(element, IntegerType) else None
+
+
 def element_of(value: SSAValue) -> Attribute:
     """The element type of a tensor value."""
     return tensor_type(value).element_type

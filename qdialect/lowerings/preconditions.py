@@ -19,7 +19,11 @@ from qdialect.numerics.requantize import quant_grids, represents
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.base import NNOp
 from qdialect.ops.shapes import normalize_axes
-from qdialect.passes.rescale.split_rescale import accumulator_qparams, operand_qparams
+from qdialect.passes.rescale.split_rescale import (
+    accumulator_qparams,
+    operand_qparams,
+    split_refusal,
+)
 from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
 
@@ -52,13 +56,18 @@ def exact_result(e: BaseEmitter, op: Operation) -> None:
     if result is None:
         raise Unlowerable("float", "it computes floats", "quantize it (qopt quantize)")
     if result.storage.spelling != "i32" or any(result.zero_point_list()):
-        raise Unlowerable(
-            "requantizes", "it rounds its result to other integers", "run split-rescale"
-        )
+        raise _not_split(e, op, "requantizes", "it rounds its result to other integers")
     if not _is_on_its_sums(e, op, result):
-        raise Unlowerable(
-            "scale", "its sums are on another scale than its result", "run split-rescale"
-        )
+        raise _not_split(e, op, "scale", "its sums are on another scale than its result")
+
+
+def _not_split(e: BaseEmitter, op: Operation, code: str, reason: str) -> Unlowerable:
+    """Why the sums of `op` are not rounded behind it: what `split-rescale` finds in the way (an
+    overflow, as the ranges of its operands are), if anything."""
+    found = split_refusal(e.session, op)
+    if found is None:
+        return Unlowerable(code, reason, "split-rescale")
+    return Unlowerable(found.code, f"{found.code}: {found.reason}")
 
 
 def _is_on_its_sums(e: BaseEmitter, op: Operation, result: QParams) -> bool:

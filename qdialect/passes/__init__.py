@@ -277,6 +277,12 @@ def _entries() -> tuple[PassEntry, ...]:
             (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"), *_RULES),
         ),
         PassEntry(
+            "require-integers",
+            "refuse floats and what has no exact integers in a dialect, with all reasons",
+            "qdialect.lowerings.require_integers:RequireIntegers",
+            (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"),),
+        ),
+        PassEntry(
             "convert-nn-to-tosa",
             "write networks in TOSA: integers bit for bit, floats in the profile of floats",
             "qdialect.lowerings.tosa.convert:ConvertNnToTosa",

@@ -191,7 +191,7 @@ def inverted(array: NDArray[Any], order: Order) -> NDArray[Any]:
     """What the value of `order` holds of an array of the other dialect."""
     import numpy as np
 
-    return np.ascontiguousarray(array.transpose(permutation(order, identity_order(len(order)))))
+    return np.asarray(array.transpose(permutation(order, identity_order(len(order)))), order="C")
 
 
 def _stored(array: NDArray[Any], params: QParams) -> NDArray[Any]:

@@ -9,77 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qdialect.upstream.names import DIALECTS_WITH_ROWS, OTHER_DIALECTS
+
 if TYPE_CHECKING:
     from xdsl.ir import Operation
     from xdsl.parser import Parser
     from xdsl.printer import Printer
 
-DIALECTS_WITH_ROWS = frozenset(
-    (
-        "affine",
-        "arith",
-        "bufferization",
-        "builtin",
-        "cf",
-        "check",
-        "chlo",
-        "complex",
-        "func",
-        "index",
-        "interpreter",
-        "linalg",
-        "math",
-        "memref",
-        "ml_program",
-        "quant",
-        "scf",
-        "shape",
-        "stablehlo",
-        "tensor",
-        "tosa",
-        "ub",
-        "vector",
-    )
-)
-"""The dialects that have a table."""
-
-
-OTHER_DIALECTS = frozenset(
-    (
-        "acc",
-        "amdgpu",
-        "amx",
-        "arm_neon",
-        "arm_sme",
-        "arm_sve",
-        "async",
-        "dlti",
-        "emitc",
-        "gpu",
-        "irdl",
-        "llvm",
-        "mpi",
-        "nvgpu",
-        "nvvm",
-        "omp",
-        "pdl",
-        "pdl_interp",
-        "ptr",
-        "rocdl",
-        "shard",
-        "smt",
-        "sparse_tensor",
-        "spirv",
-        "transform",
-        "vcix",
-        "wasmssa",
-        "x86vector",
-        "xegpu",
-        "xevm",
-    )
-)
-"""The other dialects of mlir-opt 22: their ops pass through in generic form, their attributes as
-they are."""
+__all__ = [
+    "DIALECTS_WITH_ROWS",
+    "OTHER_DIALECTS",
+    "is_written",
+    "op_class",
+    "parse_op",
+    "print_op",
+]
 
 
 def op_class(name: str, base: type[Operation] | None) -> type[Operation] | None:

@@ -5,6 +5,7 @@
 | `any` | `[0, 1]` | the same |
 | `typed:i32` | `7` | `7 : i32` |
 | `unit` | nothing: the format has a keyword | `unit` |
+| `string` | `"text"` | the same |
 | `symbol` | `@name` | `"name"` |
 | `array:i64` | `[1, 2]` | `array<i64: 1, 2>` |
 | `enum:CmpIPredicate` | `slt` | `2 : i64` |
@@ -51,6 +52,8 @@ def parse_property(parser: Parser, dialect: str, kind: Property) -> Attribute:
         return UnitAttr()
     if kind.kind == "symbol":
         return parser.parse_symbol_name()
+    if kind.kind == "string" and token.kind is MLIRTokenKind.STRING_LIT:
+        return StringAttr(parser.parse_str_literal())
     if token.kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
         return parser.parse_attribute()
     if kind.kind == "typed":
@@ -71,6 +74,7 @@ def parse_optional_property(parser: Parser, dialect: str, kind: Property) -> Att
     token = parser._current_token
     starts = {
         "unit": (),
+        "string": (MLIRTokenKind.STRING_LIT,),
         "symbol": (MLIRTokenKind.AT_IDENT,),
         "typed": (*_NUMBER, MLIRTokenKind.BARE_IDENT),
         "array": (MLIRTokenKind.L_SQUARE, MLIRTokenKind.HASH_IDENT),
@@ -82,11 +86,11 @@ def parse_optional_property(parser: Parser, dialect: str, kind: Property) -> Att
         return parser.parse_optional_attribute()
     if token.kind not in starts:
         return None
-    if kind.kind == "enum" and token.kind is MLIRTokenKind.BARE_IDENT:
-        if token.text not in find_enum(dialect, kind.detail).values:
-            return None
-    if kind.kind == "typed" and token.kind is MLIRTokenKind.BARE_IDENT:
-        if token.text not in ("true", "false"):
+    if token.kind is MLIRTokenKind.BARE_IDENT:
+        words = {"typed": ("true", "false")}.get(kind.kind)
+        if kind.kind == "enum":
+            words = find_enum(dialect, kind.detail).values
+        if words is not None and token.text not in words:
             return None
     return parse_property(parser, dialect, kind)
 
@@ -135,7 +139,7 @@ def stripped(printer: Printer, value: Attribute, mnemonic: str) -> str:
     before, printer.stream = printer.stream, StringIO()
     try:
         printer.print_attribute(value)
-        text = cast("StringIO", printer.stream).getvalue()
+        text = printer.stream.getvalue()
     finally:
         printer.stream = before
     dialect, _, name = mnemonic.partition(".")
@@ -214,9 +218,7 @@ def _print_array(printer: Printer, array: DenseArrayBase[Any]) -> None:
                 lambda value: printer.print_string("true" if value else "false"),
             )
         else:
-            printer.print_list(
-                array.get_values(), lambda value: printer.print_int(cast("int", value))
-            )
+            printer.print_list(array.get_values(), lambda value: printer.print_int(value))
 
 
 def _parse_enum(parser: Parser, enum: Enum) -> Attribute:

@@ -47,9 +47,11 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.upstream import OTHER_DIALECTS
-from qdialect.upstream.states import OPERAND_SEGMENTS, inherent_as_attribute
+from qdialect.upstream.names import OTHER_DIALECTS
+from qdialect.upstream.operand_types import check_types
+from qdialect.upstream.states import inherent_as_attribute
 from qdialect.upstream.table import Row, Value, find_row
+from qdialect.upstream.verifiers import check
 
 #: dialects whose ops xDSL verifies as upstream does
 EXACT = frozenset(("builtin", "func", "quant", "stablehlo"))
@@ -128,29 +130,36 @@ def _field(name: str) -> str:
 
 
 def _verify(op: Operation) -> None:
-    """VerifyException unless `op` has as many parts as its row says."""
+    """VerifyException unless `op` has as many parts as its row says, of the right types."""
     row = find_row(op.name)
     assert row is not None
-    _verify_count(op, row.operands, len(op.operands), "operand", OPERAND_SEGMENTS)
-    _verify_count(op, row.results, len(op.results), "result", "")
-    _verify_count(op, row.regions, len(op.regions), "region", "")
-    _verify_count(op, row.successors, len(op.successors), "successor", "")
+    _verify_count(row.regions, len(op.regions), "region")
+    _verify_count(row.results, len(op.results), "result")
+    _verify_count(row.successors, len(op.successors), "successor")
+    _verify_count(row.operands, len(op.operands), "operand")
     for entry in row.properties.values():
         if entry.presence != "required":
             continue
         if entry.name not in op.properties and entry.name not in op.attributes:
-            raise VerifyException(f"'{op.name}' op requires attribute '{entry.name}'")
+            raise VerifyException(f"requires attribute '{entry.name}'")
+    check_types(op, row)
+    check(op)
 
 
-def _verify_count(
-    op: Operation, values: tuple[Value, ...], count: int, word: str, key: str
-) -> None:
-    del key
+def _verify_count(values: tuple[Value, ...], count: int, word: str) -> None:
     least = sum(not value.repeat for value in values)
     exact = all(not value.repeat for value in values)
-    if count < least or (exact and count != least):
-        amount = f"{least}" if exact else f"{least} or more"
-        raise VerifyException(
-            f"'{op.name}' op expected {amount} {word}{'' if least == 1 else 's'}, "
-            f"but found {count}"
-        )
+    if count == least or (count > least and not exact):
+        return
+    if not exact:
+        found = "" if word == "region" else f", but found {count}"
+        raise VerifyException(f"expected {least} or more {word}s{found}")
+    if word == "successor":
+        raise VerifyException(f"requires {least} successor{'s'[: least != 1]} but found {count}")
+    if least == 0:
+        raise VerifyException(f"requires zero {word}s")
+    if least == 1:
+        single = "a single operand" if word == "operand" else f"one {word}"
+        raise VerifyException(f"requires {single}")
+    found = f", but found {count}" if word == "operand" else ""
+    raise VerifyException(f"expected {least} {word}s{found}")

@@ -12,7 +12,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region
-from xdsl.parser import Parser
+from xdsl.parser import UnresolvedOperand
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.upstream.attributes import (
@@ -173,7 +173,7 @@ class Operands(Directive):
         state.operands[self.value.name] = [value for group in groups for value in group]
         state.groups[self.value.segments] = [len(group) for group in groups]
 
-    def _distribute(self, state: Reading, found: list[Parser.UnresolvedOperand]) -> None:
+    def _distribute(self, state: Reading, found: list[UnresolvedOperand]) -> None:
         """Give each name its operands: those that repeat have what the others leave."""
         values = state.row.operands
         single = sum(not value.repeat for value in values)
@@ -247,12 +247,13 @@ def assign_types(state: Reading, names: Sequence[str], found: list[Attribute]) -
     if len(names) == 1:
         state.types[names[0]] = found
         return
+    operands = {value.name for value in state.row.operands}
     repeats = {value.name: value.repeat for value in (*state.row.operands, *state.row.results)}
     single = sum(not repeats[name] for name in names)
     start = 0
     for name in names:
-        if name in state.operands:
-            size = len(state.operands[name])
+        if name in operands:
+            size = len(state.operands.get(name, ()))
         else:
             size = max(len(found) - single, 0) if repeats[name] else 1
         state.types[name] = found[start : start + size]
@@ -418,7 +419,7 @@ class AttributeDictionary(Directive):
             return
         if self.keyword:
             found = parser.parse_optional_attr_dict_with_keyword()
-            entries = {} if found is None else found.data
+            entries = dict[str, Attribute]() if found is None else dict(found.data)
         else:
             entries = parser.parse_optional_attr_dict()
         for name, value in entries.items():
@@ -458,9 +459,7 @@ class AttributeDictionary(Directive):
 class Group(Directive):
     """`( .. )?`: written when its anchor is present."""
 
-    def __init__(
-        self, first: tuple[Directive, ...], otherwise: tuple[Directive, ...] = ()
-    ) -> None:
+    def __init__(self, first: tuple[Directive, ...], otherwise: tuple[Directive, ...] = ()) -> None:
         self.first = first
         self.otherwise = otherwise
         self._anchor = _anchor(first)
@@ -534,9 +533,7 @@ class CustomSyntax(ABC):
 
     def is_present(self, state: Writing, arguments: Sequence[Directive | str]) -> bool:
         """Whether there is something to write: any of its arguments."""
-        return any(
-            part.is_present(state) for part in arguments if isinstance(part, Directive)
-        )
+        return any(part.is_present(state) for part in arguments if isinstance(part, Directive))
 
 
 class Custom(Directive):
@@ -586,42 +583,56 @@ _MODULES = {
     "Argument": "regions",
     "ArgumentList": "regions",
     "Assignments": "regions",
+    "BareMap": "memory",
+    "ComplexOpType": "operation_types",
+    "ConstantValue": "loops_and_reductions",
+    "ConvolutionDimensions": "dimension_numbers",
+    "CustomCallTarget": "dimension_numbers",
+    "DotDimensionNumbers": "dimension_numbers",
     "DynamicIndexList": "indices",
+    "ExponentMantissa": "dimension_numbers",
+    "Extents": "memory",
     "FirstTypeUnless": "types",
+    "FlagWord": "memory",
+    "GlobalMemrefOpTypeAndInitialValue": "memory",
     "HiddenRegion": "structured",
     "IdentityMaps": "structured",
     "KindRegion": "structured",
     "LoopBounds": "regions",
+    "MapOperands": "memory",
     "MapsUnlessIdentity": "structured",
+    "MaskedRegion": "vectors",
     "MoreAttributes": "structured",
     "OwnAttributes": "structured",
+    "PackedOrDynamicIndexList": "matching",
+    "PairwiseOpType": "operation_types",
     "Payload": "structured",
     "PayloadRegion": "structured",
+    "PrecisionConfig": "dimension_numbers",
+    "PrecisionConfigAndAlgorithm": "dimension_numbers",
+    "Reduction": "loops_and_reductions",
+    "SameOperandsAndResultType": "operation_types",
+    "SelectOpType": "operation_types",
+    "SemiFunctionType": "functions",
+    "ShuffledType": "vectors",
+    "Signature": "functions",
+    "SliceRanges": "dimension_numbers",
     "SwitchCases": "switches",
     "SwitchOpCases": "switches",
     "TraitDictionary": "structured",
+    "TransferAttributes": "vectors",
+    "TransferDefaults": "vectors",
+    "TransformMatchDims": "matching",
+    "TupleOpType": "operation_types",
     "TypeList": "types",
     "TypeUnless": "types",
     "VariableOpTypeOrInitialValue": "properties",
-    "WordDictionary": "properties",
-    "ComplexOpType": "operation_types",
-    "PairwiseOpType": "operation_types",
-    "SameOperandsAndResultType": "operation_types",
-    "SelectOpType": "operation_types",
-    "TupleOpType": "operation_types",
-    "VariadicSameOperandsAndResultType": "operation_types",
-    "ConvolutionDimensions": "dimension_numbers",
-    "CustomCallTarget": "dimension_numbers",
-    "DotDimensionNumbers": "dimension_numbers",
-    "ExponentMantissa": "dimension_numbers",
-    "PrecisionConfig": "dimension_numbers",
-    "PrecisionConfigAndAlgorithm": "dimension_numbers",
-    "SliceRanges": "dimension_numbers",
     "VariadicOperandWithAttribute": "dimension_numbers",
-    "WindowAttributes": "dimension_numbers",
-    "ConstantValue": "loops_and_reductions",
-    "Reduction": "loops_and_reductions",
+    "VariadicSameOperandsAndResultType": "operation_types",
+    "Visibility": "functions",
     "WhileLoop": "loops_and_reductions",
+    "WindowAttributes": "dimension_numbers",
+    "WordDictionary": "properties",
 }
 
 

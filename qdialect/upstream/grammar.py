@@ -28,9 +28,7 @@ from qdialect.upstream.directives import (
 from qdialect.upstream.directives import custom as customs
 from qdialect.upstream.table import Row, find_row
 
-_TOKEN = re.compile(
-    r"\s*(`[^`]*`|\"(?:[^\"\\]|\\.)*\"|\$\w+|custom<\w+>|[\w-]+|[(){}?^:,|])"
-)
+_TOKEN = re.compile(r"\s*(`[^`]*`|\"(?:[^\"\\]|\\.)*\"|\$\w+|custom<\w+>|[\w-]+|[(){}?^:,|])")
 
 
 class Format(NamedTuple):
@@ -161,7 +159,7 @@ class _Grammar:
         first = self._sequence((")",))
         self._take(")")
         otherwise: tuple[Directive, ...] = ()
-        if self._next == ":" :
+        if self._next == ":":
             self._take()
             self._take("(")
             otherwise = self._sequence((")",))
@@ -203,6 +201,10 @@ def _place_spaces(elements: tuple[Directive, ...]) -> None:
     _Spaces().visit(elements)
 
 
+def _has_own_space(element: Directive) -> bool:
+    return isinstance(element, Custom) and not element.syntax.spaced
+
+
 class _Spaces:
     def __init__(self) -> None:
         self.emit = True
@@ -217,7 +219,7 @@ class _Spaces:
                 self.emit = False
             elif isinstance(element, Literal):
                 self._literal(element)
-            elif isinstance(element, AttributeDictionary) or (isinstance(element, Custom) and not element.syntax.spaced):
+            elif isinstance(element, AttributeDictionary) or _has_own_space(element):
                 self.punctuation = False
             elif isinstance(element, Group):
                 self.visit(element.first)

@@ -152,7 +152,7 @@ def _binary(body: Body, function: str, left: SSAValue, right: SSAValue) -> SSAVa
     name = BINARY.get(function, ("",) * 4)[column]
     if not name:
         raise VerifyException(f"{function} has no meaning on {kind}")
-    return body.value(name, [left, right], kind)
+    return body.value(name, [left, right], cast("Attribute", kind))
 
 
 def _cast(body: Body, value: SSAValue, kind: Attribute, *, signed: bool) -> SSAValue:
@@ -161,8 +161,8 @@ def _cast(body: Body, value: SSAValue, kind: Attribute, *, signed: bool) -> SSAV
         return value
     if name == "complex.create":
         part = _cast(body, value, cast("ComplexType[Any]", kind).element_type, signed=signed)
-        zero = FloatAttr(0.0, cast("Any", part.type))
-        other = body.value("arith.constant", [], part.type, value=zero)
+        real = cast("Any", part.type)
+        other = body.value("arith.constant", [], real, value=FloatAttr(0.0, real))
         return body.value("complex.create", [part, other], kind)
     return body.value(name, [value], kind)
 
@@ -171,12 +171,12 @@ def _cast_name(source: Attribute, target: Attribute, signed: bool) -> str:
     """The op that converts a scalar; empty if there is nothing to do."""
     if source == target:
         return ""
-    if isinstance(target, ComplexType) and not isinstance(source, ComplexType):
+    if isinstance(target, ComplexType) and not isinstance(cast("object", source), ComplexType):
         return "complex.create"
     if isinstance(source, IndexType) or isinstance(target, IndexType):
         return "arith.index_cast"
     if isinstance(source, IntegerType) and isinstance(target, IntegerType):
-        if target.width.data < source.width.data:
+        if target.bitwidth < source.bitwidth:
             return "arith.trunci"
         return "arith.extsi" if signed else "arith.extui"
     if isinstance(source, AnyFloat) and isinstance(target, IntegerType):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import DenseArrayBase
@@ -50,6 +51,7 @@ class Reading:
         self.regions: dict[str, list[Region]] = {}
         self.successors: dict[str, list[Block]] = {}
         self.payloads: dict[str, tuple[str, dict[str, Attribute]]] = {}
+        self.given_arguments: dict[str, list[Parser.Argument]] = {}
         self._bound: dict[str, list[tuple[Sequence[Span], ArgumentTypes]]] = {}
 
     def segments_of(self, name: str) -> str:
@@ -64,7 +66,9 @@ class Reading:
         known = self.types.get(name)
         if known is None:
             rule = self.row.types.get(name)
-            repeats = {value.name: value.repeat for value in (*self.row.operands, *self.row.results)}
+            repeats = {
+                value.name: value.repeat for value in (*self.row.operands, *self.row.results)
+            }
             if name in self.operands and not self.operands[name] and repeats[name]:
                 known = []
             elif rule is not None:
@@ -90,7 +94,8 @@ class Reading:
                 self.parser.raise_error(f"the type of '{name}' is unknown", self.start)
             return [kind]
         try:
-            types = RULES[rule](self.types_of(source))
+            known = [kind for name in source.split(",") for kind in self.types_of(name)]
+            types = RULES[rule](known)
         except (VerifyException, IndexError, AttributeError) as error:
             self.parser.raise_error(f"the type of '{name}' is unknown: {error}", self.start)
         return list(types) * count if rule == "same" and len(types) == 1 else types
@@ -109,7 +114,7 @@ class Reading:
     def arguments_of(self, region: str) -> list[Parser.Argument] | None:
         """The arguments of a region that were bound; None if it has its own."""
         if region not in self._bound:
-            return None
+            return self.given_arguments.get(region)
         made: list[Parser.Argument] = []
         for names, (source, kind) in self._bound[region]:
             types = self.types_of(source) if source else [self._type(kind)]
@@ -158,6 +163,25 @@ class Writing:
         """Begin a line."""
         self.printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
 
+    def text(self, value: Attribute) -> str:
+        """An attribute as the printer writes it."""
+        before, self.printer.stream = self.printer.stream, StringIO()
+        try:
+            self.printer.print_attribute(value)
+            return self.printer.stream.getvalue()
+        finally:
+            self.printer.stream = before
+
+    def print_without_results(self, op: Operation) -> None:
+        """Write an op on this line, without the names of its results."""
+        before, self.printer.stream = self.printer.stream, StringIO()
+        try:
+            self.printer.print_op(op)
+            text = self.printer.stream.getvalue()
+        finally:
+            self.printer.stream = before
+        self.printer.print_string(text.partition(" = ")[2] if op.results else text)
+
     # -- arguments of regions ----------------------------------------------------
 
     def region_arguments(self, name: str) -> Sequence[SSAValue]:
@@ -174,7 +198,6 @@ class Writing:
     def is_bound(self, name: str) -> bool:
         """Whether arguments of a region were written before it."""
         return name in self._bound
-
 
 
 class Parts(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     ComplexType,
     FunctionType,
     MemRefType,
@@ -59,6 +60,21 @@ def _elements(types: Types) -> Types:
     return [kind.element_type] * count
 
 
+def _outer(types: Types) -> Types:
+    """The type of the outer product of two vectors, or of a vector and a scalar."""
+    left, right = cast("VectorType[Any]", types[0]), types[1]
+    if not isinstance(right, VectorType):
+        return [left]
+    other = cast("VectorType[Any]", right)
+    shape = [*left.get_shape(), *other.get_shape()]
+    flags = [*left.scalable_dims.data, *other.scalable_dims.data]
+    return [VectorType(left.element_type, shape, ArrayAttr(flags))]
+
+
+def _tensors(types: Types) -> Types:
+    return [kind for kind in types if isinstance(cast("object", kind), _Tensor)]
+
+
 def _last_extent(types: Types, change: Callable[[int], int]) -> Types:
     kind = cast("VectorType[Any]", types[0])
     shape = list(kind.get_shape())
@@ -76,6 +92,7 @@ RULES: Mapping[str, Callable[[Types], Types]] = {
     "half": lambda types: _last_extent(types, lambda extent: extent // 2),
     "double": lambda types: _last_extent(types, lambda extent: 2 * extent),
     "elements": _elements,
-    "tensors": lambda types: [kind for kind in types if isinstance(kind, _Tensor)],
+    "outer": _outer,
+    "tensors": _tensors,
 }
 """Types from types, by the word of the rule."""

@@ -1,4 +1,4 @@
-"""A model as an integer network in one of the dialects of `passes.lowering.exports.EXPORTS`.
+"""A model in one of the dialects of `passes.lowering.exports.EXPORTS`: integers where it has them.
 
 A model without ops of ours, which is in dialects of MLIR alone, stays as it is.
 """
@@ -31,8 +31,8 @@ def _is_ours(model: Model) -> bool:
 
 
 def integer_model(model: Model, interface: bool = True, to: str = "tosa") -> Model:
-    """`model` with integers inside and, if wanted, at its interface, if it has ops of ours;
-    for one of `EXPORTS`."""
+    """`model` with as many integers inside as it has and, if wanted, at its interface, if it has
+    ops of ours; for one of `EXPORTS`."""
     if not _is_ours(model):
         return model
     target = OPTIMIZED_FOR[to]
@@ -40,22 +40,29 @@ def integer_model(model: Model, interface: bool = True, to: str = "tosa") -> Mod
     return run_passes(model, passes, target=target, verify_each=False)
 
 
-def ready_model(model: Model, to: str = "tosa") -> Model:
-    """An integer network in the form of which every op is exact in one of `EXPORTS`."""
+def ready_model(
+    model: Model, to: str = "tosa", *, codes: bool = True, strict: bool = False
+) -> Model:
+    """A network in the form of which every op has a form in one of `EXPORTS`: exact on integers,
+    else on floats between casts; `codes` at the interface where that is wanted.
+    UnsupportedError (`strict`) that lists all floats, and why they have no integers."""
     if not _is_ours(model):
         return model
-    passes, _, target = EXPORTS[to]
-    return run_passes(model, passes, target=target, verify_each=False)
+    export = EXPORTS[to]
+    passes = export.passes(codes=codes, strict=strict)
+    return run_passes(model, passes, target=export.target, verify_each=False)
 
 
 def converted_model(model: Model, to: str = "tosa") -> Model:
     """The same in that dialect."""
     if not _is_ours(model):
         return model
-    _, passes, target = EXPORTS[to]
-    return run_passes(model, passes, target=target, verify_each=False)
+    export = EXPORTS[to]
+    return run_passes(model, export.convert, target=export.target, verify_each=False)
 
 
-def lowered_model(model: Model, to: str = "tosa") -> Model:
-    """An integer network in one of the dialects of `EXPORTS`."""
-    return converted_model(ready_model(model, to), to)
+def lowered_model(
+    model: Model, to: str = "tosa", *, codes: bool = True, strict: bool = False
+) -> Model:
+    """A network in one of the dialects of `EXPORTS`; see `ready_model`."""
+    return converted_model(ready_model(model, to, codes=codes, strict=strict), to)

@@ -34,13 +34,13 @@ def model(text: str) -> Model:
 
 def prepared(text: str, to: str = "tosa", target: str | None = None) -> Model:
     """The module in the form of which every op is exact in what it is lowered to."""
-    passes, _, its_own = EXPORTS[to]
-    return run_passes(model(text), passes, target=target or its_own)
+    export = EXPORTS[to]
+    return run_passes(model(text), export.passes(codes=True), target=target or export.target)
 
 
 def converted(given: Model, to: str = "tosa") -> Model:
     """The module in another dialect."""
-    return run_passes(given, EXPORTS[to][1])
+    return run_passes(given, EXPORTS[to].convert)
 
 
 def agree(

@@ -25,9 +25,8 @@ are those in which a lowering may hold its values otherwise: other storage, layo
 rounds up (not needed with `rounding half_up`).
 
 Functions of one operand are tables first (`form-tables`), composites their parts
-(`lower-composites`). Refused, with the nearest form: floats, dynamic shapes, `nn.top_k`,
-dilated pools, `nn.conv_transpose3d`, a bilinear resize whose weights are no
-ratios. A backend's own op lowers by its index map if it is declared as a movement, and else by
+(`lower-composites`). An export computes in floats what has no exact form here: dilated pools, a bilinear
+resize whose weights are no ratios. Refused: dynamic shapes, `nn.top_k`, `nn.conv_transpose3d`. A backend's own op lowers by its index map if it is declared as a movement, and else by
 what it puts in `session.lowerings["tosa"]`.
 
 | op | TOSA operations | configurations |

@@ -111,6 +111,8 @@ def workplace(
             np.savez(tmp_path / f"{name}.npz", allow_pickle=False, x=images)
         for name in ("x", "samples"):
             np.savez(tmp_path / f"{name}.npz", allow_pickle=False, x=images[:1])
+        codes = rng.integers(-128, 128, (1, 1, 1, 3)).astype("i1")
+        np.savez(tmp_path / "codes.npz", allow_pickle=False, arg0=codes)
         monkeypatch.chdir(tmp_path)
 
     return lay

@@ -57,6 +57,7 @@ DOCUMENTED = [
     "lower-dynamic",
     "reencode-storage",
     "lower-quant-ops",
+    "compute-in-floats",
 ]
 
 #: of passes whose rules are not exact
@@ -66,6 +67,7 @@ LEVELS = {
     "lower-transposed": "{numerics=ties}",
     "form-floats": "{where=all}",
     "lower-prelu": "{numerics=ties}",
+    "compute-in-floats": "{to=stablehlo numerics=ties}",
     "softmax-last": "{where=all}",
     "channels-last": "{where=all}",
     "widen-channels": "{multiple=2}",

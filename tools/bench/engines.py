@@ -1,15 +1,19 @@
-"""Whole networks, lowered and run in engines that others wrote, bit for bit?
+"""Whole networks, lowered and run in engines that others wrote: equal codes, and how near floats?
 
     python -m tools.bench engines MODEL.onnx ... [--paths tosa linalg] [--engines iree]
-    python -m tools.bench engines --models ocr-cls --configs s8s8     # of the corpus
+    python -m tools.bench engines --models ocr-cls --configs float s8s8     # of the corpus
 
-Each model is made an integer network and lowered on each path; what the interpreter gives before
-is compared with what every engine gives after, on the codes of random inputs. A row says how many
-elements of all outputs differ, or why a path refuses the model, or what an engine said.
+Each model is exported on each path, with codes at the interface where it has them; what the
+interpreter gives before is compared with what every engine gives after, on random inputs (those of
+a model that takes codes have ends of their storage in them). A row says how many codes of all
+outputs differ and by how much, how far floats are off the interpreter's and, of a model that is
+an ONNX file in floats, off those of ONNX Runtime, relative to the largest magnitude of each
+output; or why a path refuses the model, or what an engine said.
 `--document docs/reference/engine-networks.md` puts the table there; `--known` adds rows of
-earlier runs. The exit code is 1 if a number differs on a path that is exact.
+earlier runs. The exit code is 1 if a code differs on a path that is exact.
 """
 
+# pyright: basic
 from __future__ import annotations
 
 import argparse
@@ -25,7 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import qdialect as qd
+from qdialect.dialects.onnx import NodeOp
 from qdialect.engines.installed import engine_named
+from qdialect.engines.local import kept_node
 from qdialect.engines.program import Program
 from qdialect.errors import QError
 from qdialect.reference import Interpreter, random_inputs
@@ -57,13 +63,18 @@ class Row:
     largest: int = 0
     seconds: float = 0.0
     why: str = ""
+    floats: int = 0
+    relative: float = 0.0
+    runtime: float | None = None
 
     @property
     def result(self) -> str:
         """In a word."""
         if self.why:
             return "failed" if self.engine else "refused"
-        return "differs" if self.differing else "equal"
+        if self.differing:
+            return "differs"
+        return "equal" if self.elements else "floats"
 
 
 def rows(
@@ -78,16 +89,50 @@ def rows(
         except QError as error:
             yield Row(name, path, "", why=_said(error))
             continue
-        interpreter = Interpreter(given.ctx, given.module)
+        functions = {NodeOp.name: kept_node}
+        interpreter = Interpreter(given.ctx, given.module, functions=functions)
         function = interpreter.function()
         drawn = [random_inputs(function, seed, boundary=seed % 2 == 1) for seed in range(samples)]
+        drawn = [[_whole(name, x) for x in inputs] for inputs in drawn]
         expected = [interpreter.run(inputs) for inputs in drawn]
+        told = _by_runtime(file, function, drawn)
         for engine in (e for e in READS[path] if e in engines):
-            yield _compared(Row(name, path, engine), program, drawn, expected)
+            yield _compared(Row(name, path, engine), program, drawn, expected, told)
+
+
+def _whole(name: str, array: Array) -> Array:
+    """Plain integers as numbers that all networks of the corpus take: bytes."""
+    return array % 256 if array.dtype.kind == "i" and array.dtype.itemsize > 2 else array
+
+
+def _by_runtime(
+    file: Path, function: Any, drawn: Sequence[Sequence[Array]]
+) -> list[list[Array]] | None:
+    """What ONNX Runtime gives, of a model whose arguments are as in the file."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if file.suffix != ".onnx":
+        return None
+    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    kinds = {"tensor(float)": "f4", "tensor(int64)": "i8", "tensor(int32)": "i4"}
+    names = [port.name for port in session.get_inputs()]
+    wanted = [kinds.get(port.type) for port in session.get_inputs()]
+    if len(names) != len(drawn[0]) or any(
+        kind is None or array.dtype != kind for kind, array in zip(wanted, drawn[0], strict=True)
+    ):
+        return None
+    runs = (session.run(None, dict(zip(names, inputs, strict=True))) for inputs in drawn)
+    return [[np.asarray(array) for array in arrays] for arrays in runs]
 
 
 def _compared(
-    row: Row, program: Program, drawn: Sequence[list[Array]], expected: Sequence[Sequence[Array]]
+    row: Row,
+    program: Program,
+    drawn: Sequence[Sequence[Array]],
+    expected: Sequence[Sequence[Array]],
+    told: Sequence[Sequence[Array]] | None,
 ) -> Row:
     runner, began = engine_named(row.engine), monotonic()
     if absent := runner.missing():
@@ -99,15 +144,32 @@ def _compared(
         row.why = _said(error)
         return row
     row.seconds = round(monotonic() - began, 1)
-    for mine, theirs in zip(expected, found, strict=True):
-        for one, other in zip(mine, theirs, strict=True):
+    for sample, (mine, theirs) in enumerate(zip(expected, found, strict=True)):
+        for index, (one, other) in enumerate(zip(mine, theirs, strict=True)):
             codes = other.reshape(one.shape)
+            if one.dtype.kind == "f":
+                row.floats += one.size
+                row.relative = max(row.relative, _relative(one, codes))
+                if told is not None:
+                    off = _relative(told[sample][index].reshape(one.shape), codes)
+                    row.runtime = max(row.runtime or 0.0, off)
+                continue
             codes = codes.view(one.dtype) if codes.dtype.itemsize == one.dtype.itemsize else codes
             apart = np.abs(one.astype(np.float64) - codes.astype(np.float64))
             row.elements += one.size
             row.differing += int(np.count_nonzero(apart))
             row.largest = max(row.largest, int(np.ceil(apart.max(initial=0))))
     return row
+
+
+def _relative(wanted: Array, found: Array) -> float:
+    """The largest difference over the largest magnitude; infinite where one is no number."""
+    wanted, found = (a.astype(np.float64) for a in (wanted, found))
+    if not (np.isfinite(wanted) == np.isfinite(found)).all():
+        return float("inf")
+    finite = np.isfinite(wanted)
+    largest = np.abs(wanted[finite]).max(initial=0.0)
+    return float(np.abs(wanted - found)[finite].max(initial=0.0) / (largest or 1.0))
 
 
 def _said(error: QError) -> str:
@@ -121,11 +183,17 @@ def _said(error: QError) -> str:
 def table(found: Sequence[Row]) -> str:
     """Rows as Markdown."""
     lines = [
-        "| model | path | engine | result | elements | differing | by up to | why |",
-        "|---|---|---|---|--:|--:|--:|---|",
+        "| model | path | engine | result | codes | differing | by up to | floats | off by "
+        "| off ONNX Runtime by | why |",
+        "|---|---|---|---|--:|--:|--:|--:|--:|--:|---|",
     ]
     for row in found:
-        counts = ["", "", ""] if row.why else [row.elements, row.differing, row.largest]
+        counts: list[object] = [""] * 6
+        if not row.why:
+            near = "" if row.runtime is None else f"{row.runtime:.1e}"
+            off = f"{row.relative:.1e}" if row.floats else ""
+            codes = [row.elements, row.differing, row.largest] if row.elements else [""] * 3
+            counts = [*codes, row.floats or "", off, near if row.floats else ""]
         why = row.why.replace("|", "\\|")
         cells = [row.model, row.path, row.engine, row.result, *counts, why]
         lines.append(f"| {' | '.join(map(str, cells))} |")
@@ -137,12 +205,17 @@ def _files(options: argparse.Namespace) -> list[tuple[str, Path]]:
     if options.models:
         from tools.bench import corpus
 
-        unknown = [m for m in options.models if m not in corpus.SOURCES]
+        names = (*corpus.SOURCES, *corpus.HELD_OUT)
+        unknown = [m for m in options.models if m not in names]
         if unknown:
-            raise SystemExit(f"no model {unknown[0]} in the corpus ({', '.join(corpus.SOURCES)})")
+            raise SystemExit(f"no model {unknown[0]} in the corpus ({', '.join(names)})")
         for name in options.models:
             for config in options.configs:
-                path = corpus.quantized_model(corpus.SOURCES[name], corpus.CONFIGS[config])
+                source = corpus.source_named(name)
+                if config == "float":
+                    path = corpus.float_model(source)
+                else:
+                    path = corpus.quantized_model(source, corpus.CONFIGS[config])
                 files.append((f"{name} {config}", path))
     return files
 
@@ -153,7 +226,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="ONNX or MLIR")
     parser.add_argument("--models", nargs="+", default=[], help="of the corpus")
-    parser.add_argument("--configs", nargs="+", default=["s8s8"], help="theirs (default: s8s8)")
+    parser.add_argument(
+        "--configs", nargs="+", default=["s8s8"], help="theirs, or float (default: s8s8)"
+    )
     parser.add_argument("--paths", nargs="+", choices=READS, default=list(EXACT))
     parser.add_argument("--engines", nargs="+", choices=engines, default=engines)
     parser.add_argument("--samples", type=int, default=2, help="random inputs (default: 2)")

@@ -14,9 +14,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tools.upstream_tables.constraints import Constraints
 from tools.upstream_tables.records import Records
 from tools.upstream_tables.rows import Override, Rows, read_bodies
 
+CONSTRAINTS = Path(__file__).parents[2] / "qdialect/upstream/constraints"
 TABLES = Path(__file__).parents[2] / "qdialect/upstream/tables"
 HANDWRITTEN = Path(__file__).parent / "handwritten.txt"
 
@@ -47,6 +49,22 @@ MLIR = {
     "tosa": (
         "mlir/Dialect/Tosa/IR/TosaOps.td",
         "mlir/Dialect/Tosa/IR/TosaUtilOps.td",
+    ),
+    "transform": (
+        "mlir/Dialect/Transform/IR/TransformOps.td",
+        "mlir/Dialect/Transform/DebugExtension/DebugExtensionOps.td",
+        "mlir/Dialect/Transform/LoopExtension/LoopExtensionOps.td",
+        "mlir/Dialect/Transform/PDLExtension/PDLExtensionOps.td",
+        "mlir/Dialect/Transform/TuneExtension/TuneExtensionOps.td",
+        "mlir/Dialect/Affine/TransformOps/AffineTransformOps.td",
+        "mlir/Dialect/Bufferization/TransformOps/BufferizationTransformOps.td",
+        "mlir/Dialect/Func/TransformOps/FuncTransformOps.td",
+        "mlir/Dialect/Linalg/TransformOps/LinalgMatchOps.td",
+        "mlir/Dialect/Linalg/TransformOps/LinalgTransformOps.td",
+        "mlir/Dialect/MemRef/TransformOps/MemRefTransformOps.td",
+        "mlir/Dialect/SCF/TransformOps/SCFTransformOps.td",
+        "mlir/Dialect/Tensor/TransformOps/TensorTransformOps.td",
+        "mlir/Dialect/Vector/TransformOps/VectorTransformOps.td",
     ),
     "ub": ("mlir/Dialect/UB/IR/UBOps.td",),
     "vector": ("mlir/Dialect/Vector/IR/VectorOps.td",),
@@ -91,6 +109,17 @@ def table(files: list[Path], include: list[Path], overrides: Mapping[str, Overri
     return "\n".join(parts) + "\n"
 
 
+def constraints(files: list[Path], include: list[Path]) -> str:
+    """The text of the table of what the types in the ops in `files` must be."""
+    tblgen = shutil.which("llvm-tblgen")
+    if tblgen is None:
+        raise SystemExit("llvm-tblgen is not on the PATH")
+    made = Constraints()
+    for file in files:
+        made.add(Records(file, include, tblgen))
+    return made.text()
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command; exit code 0."""
     parser = argparse.ArgumentParser("python -m tools.upstream_tables", description=__doc__)
@@ -99,13 +128,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", help="one dialect")
     args = parser.parse_args(arguments)
     overrides = read_overrides(HANDWRITTEN.read_text())
+    sources: list[tuple[Mapping[str, tuple[str, ...]], Path, list[Path]]]
     sources = [(MLIR, args.mlir, [args.mlir])]
     if args.stablehlo:
         sources.append((STABLEHLO, args.stablehlo, [args.stablehlo, args.mlir]))
+    CONSTRAINTS.mkdir(parents=True, exist_ok=True)
     TABLES.mkdir(parents=True, exist_ok=True)
     for dialects, root, include in sources:
         for dialect, files in dialects.items():
             if args.only in (None, dialect):
+                demanded = constraints([root / file for file in files], include)
+                (CONSTRAINTS / f"{dialect}.txt").write_text(demanded)
                 text = table([root / file for file in files], include, overrides)
                 (TABLES / f"{dialect}.txt").write_text(text)
     return 0

@@ -91,12 +91,9 @@ class Rows:
 
     def row(self, op: Record) -> str:
         """The row of one op, in lines."""
-        name = self.records.op_name(op)
         lines: dict[str, list[str]] = {}
         operands, properties = self._arguments(op)
-        results = [
-            (key, record) for key, record in self.records.arguments(op["results"])
-        ]
+        results = list(self.records.arguments(op["results"]))
         text = re.sub(r"\s+", " ", op["assemblyFormat"] or "").strip()
         override = self._override(op).lines
         text = override.get("format", text)
@@ -113,7 +110,11 @@ class Rows:
         lines["types"] = self._types(op, operands, results, properties, text)
         lines["traits"] = self._traits(op)
         made = [f"op {op['opName']}"]
-        made += [f"{key} {override.get(key) or ' '.join(value)}" for key, value in lines.items() if value or key in override]
+        made += [
+            f"{key} {override.get(key) or ' '.join(value)}"
+            for key, value in lines.items()
+            if value or key in override
+        ]
         made[2:2] = [
             override.get(f"property {key}") or f"property {key} {self._property(key, record)}"
             for key, record in properties
@@ -126,9 +127,9 @@ class Rows:
     def _override(self, op: Record) -> Override:
         """What is known of the op, or else of a class of ODS that it is of."""
         for key in (self.records.op_name(op), *reversed(op["!superclasses"])):
-            if key in self.overrides and not (key == "Op" or op["assemblyFormat"]):
+            if key in self.overrides:
                 return self.overrides[key]
-        return self.overrides.get(self.records.op_name(op), Override({}))
+        return Override({})
 
     # -- arguments -----------------------------------------------------------
 
@@ -152,13 +153,11 @@ class Rows:
                 return "optional unit"
             if is_a(record, "OptionalAttr"):
                 presence = "optional"
-            elif any(is_a(record, kind) for kind in ("DefaultValuedAttr", "DefaultValuedOptionalAttr")):
+            elif any(is_a(record, kind) for kind in _DEFAULT_VALUED):
                 presence = "default" if is_a(record, "DefaultValuedAttr") else "default-optional"
                 default = record["defaultValue"]
-            elif any(is_a(record, kind) for kind in ("ConfinedAttr", "TypedArrayAttrBase")) or not record.get("baseAttr"):
+            if not record.get("baseAttr"):
                 break
-            record = self.records[record["baseAttr"]] if record.get("baseAttr") else record
-        while is_a(record, "ConfinedAttr"):
             record = self.records[record["baseAttr"]]
         kind = self._kind(record)
         if presence.startswith("default"):
@@ -183,7 +182,14 @@ class Rows:
             return f"dialect:{mnemonic}" if record["mnemonic"] else "any"
         if is_a(record, "DenseArrayAttrBase"):
             return f"array:{_ARRAYS.get(record['!name'], 'any')}"
+        if "StringAttr" in (record.get("storageType") or ""):
+            return "string"
         value = record.get("valueType")
+        if any(
+            word in (record.get("storageType") or "")
+            for word in ("AffineMapAttr", "IntegerSetAttr")
+        ):
+            return "any"
         built = value and type_of_builder(self.records[value].get("builderCall") or "")
         if built and built != "none":
             return f"typed:{built}"
@@ -236,7 +242,7 @@ class Rows:
     ) -> list[str]:
         values = [*operands, *results]
         given = _given(text, [key for key, _ in operands], [key for key, _ in results])
-        rules = {key: rule for key, rule in self._resolvers(op, operands, results, properties, given)}
+        rules = dict(self._resolvers(op, operands, results, properties, given))
         made: list[str] = []
         for key, record in values:
             if key in given:
@@ -246,7 +252,10 @@ class Rows:
                 continue
             while record.get("baseType"):
                 record = self.records[record["baseType"]]
-            built = type_of_builder(record.get("builderCall") or "")
+            call = record.get("builderCall") or ""
+            built = type_of_builder(call)
+            if call and not built and record.get("typeName"):
+                built = f"!{record['typeName']}"
             if built:
                 made.append(f"{key}=is:{built}")
         return made
@@ -298,9 +307,7 @@ class Rows:
             if name:
                 found.append(name)
             if is_a(trait, "SingleBlockImplicitTerminator"):
-                inner = " ".join(
-                    self.records[part].get("trait") or "" for part in trait["traits"]
-                )
+                inner = " ".join(self.records[part].get("trait") or "" for part in trait["traits"])
                 cpp = re.search(r"SingleBlockImplicitTerminator<(?:::)?(?:\w+::)*(\w+)>", inner)
                 if cpp is not None:
                     found.append(f"implicit:{self._terminator(op, cpp[1])}")
@@ -309,13 +316,16 @@ class Rows:
     def _terminator(self, op: Record, cpp: str) -> str:
         dialect = self.records[op["opDialect"]]["name"]
         mine = [
-            name for key, name in self.records.ops_by_class.items()
+            name
+            for key, name in self.records.ops_by_class.items()
             if key in (cpp, f"{dialect}_{cpp}") or key.endswith(f"_{cpp}")
         ]
         mine = [name for name in mine if name.startswith(dialect + ".")] or mine
         return mine[0] if mine else f"{dialect}.{cpp.removesuffix('Op').lower()}"
 
 
+_DEFAULT_VALUED = ("DefaultValuedAttr", "DefaultValuedOptionalAttr")
+_DEFAULT_VALUED = ("DefaultValuedAttr", "DefaultValuedOptionalAttr")
 _ARRAYS = {
     "DenseBoolArrayAttr": "i1",
     "DenseI8ArrayAttr": "i8",
@@ -329,12 +339,13 @@ _ARRAYS = {
 
 def _given(text: str, operands: list[str], results: list[str]) -> set[str]:
     """The values whose types a format names."""
+    words = re.findall(r"(?<!ref\()type\(([^()]*)\)", text)
+    pairs = re.findall(r"functional-type\(([^,()]*),([^()]*)\)", text)
+    words += [word for pair in pairs for word in pair]
     found: set[str] = set()
-    for inner in re.findall(r"(?<!ref\()type\(([^()]*)\)", text):
-        found.update(operands if inner == "operands" else results if inner == "results" else [inner.strip().lstrip("$")])
-    for left, right in re.findall(r"functional-type\(([^,()]*),([^()]*)\)", text):
-        for inner in (left.strip(), right.strip()):
-            found.update(operands if inner == "operands" else results if inner == "results" else [inner.lstrip("$")])
+    groups = {"operands": operands, "results": results}
+    for word in map(str.strip, words):
+        found.update(groups.get(word, [word.lstrip("$")]))
     return found
 
 

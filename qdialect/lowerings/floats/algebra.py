@@ -8,12 +8,14 @@ broadcast, and every step is an operation.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Literal
 
 from xdsl.ir import Attribute, SSAValue
 
 Function = Literal["abs", "ceil", "erf", "exp", "floor", "log", "nearest", "sqrt", "tanh"]
 Pair = Literal["add", "div", "maximum", "minimum", "mul", "power", "sub"]
+Logic = Literal["and", "not", "or", "xor"]
 Order = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
 
@@ -42,6 +44,25 @@ class Algebra(ABC):
     @abstractmethod
     def choose(self, condition: SSAValue, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """`lhs` where `condition` is true, else `rhs`."""
+
+    @abstractmethod
+    def cast(
+        self, x: SSAValue, element: Attribute, *, of_truth: bool = False, to_truth: bool = False
+    ) -> SSAValue:
+        """A number as another type: floats are cut towards 0, integers to the bits there are;
+        truth values are 0 and 1, and everything but 0 is true."""
+
+    @abstractmethod
+    def logical(self, name: Logic, x: Sequence[SSAValue]) -> SSAValue:
+        """Truth values of i1 combined."""
+
+    def truth_of(self, x: SSAValue) -> SSAValue:
+        """A truth value as tensors store it, as i1."""
+        return x
+
+    def stored_truth(self, x: SSAValue, element: Attribute) -> SSAValue:
+        """An i1 as tensors store truth values."""
+        return x
 
     # -- what a dialect may have an operation for ------------------------------------
 

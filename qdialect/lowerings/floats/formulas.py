@@ -59,8 +59,11 @@ def _reciprocal(op: NNOp, a: Algebra, x: Sequence[SSAValue]) -> SSAValue:
 
 
 def _sloped(a: Algebra, x: SSAValue, slope: SSAValue) -> SSAValue:
-    """x where x >= 0, else slope * x."""
-    return a.choose(a.compare("ge", x, a.number(0.0)), x, a.pair("mul", x, slope))
+    """max(x, 0) + slope * min(x, 0), of which one is 0: no truth values, which some compilers
+    cannot store."""
+    zero = a.number(0.0)
+    below = a.pair("mul", a.pair("minimum", x, zero), slope)
+    return a.pair("add", a.pair("maximum", x, zero), below)
 
 
 def _leaky_relu(op: NNOp, a: Algebra, x: Sequence[SSAValue]) -> SSAValue:
@@ -108,9 +111,10 @@ def _softplus(op: NNOp, a: Algebra, x: Sequence[SSAValue]) -> SSAValue:
 
 
 def _elu(op: NNOp, a: Algebra, x: Sequence[SSAValue]) -> SSAValue:
-    below = a.expm1(a.pair("minimum", x[0], a.number(0.0)))
+    zero = a.number(0.0)
+    below = a.expm1(a.pair("minimum", x[0], zero))
     scaled = a.pair("mul", below, a.number(op.values["alpha"]))
-    return a.choose(a.compare("ge", x[0], a.number(0.0)), x[0], scaled)
+    return a.pair("add", a.pair("maximum", x[0], zero), scaled)
 
 
 def _pow(op: NNOp, a: Algebra, x: Sequence[SSAValue]) -> SSAValue:

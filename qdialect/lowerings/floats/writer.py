@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Literal
 
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
-from qdialect.lowerings.emitter import BaseEmitter, storage_of
+from qdialect.lowerings.emitter import BaseEmitter, integer_type, storage_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.floats.algebra import Algebra
 from qdialect.lowerings.laid_out import LaidOut, identity_order
@@ -59,6 +59,10 @@ class FloatWriter(ABC):
     def taken(self, x: LaidOut, dimension: int, index: Sequence[int]) -> LaidOut:
         """The indices `index` of a dimension, one after the other."""
 
+    def stored(self, element: Attribute) -> Attribute:
+        """The element type that tensors have in place of one of `nn`."""
+        return element
+
     def shaped(self, x: LaidOut, shape: Sequence[int]) -> LaidOut:
         """The elements in row-major order with another shape."""
         if tuple(shape) == x.shape:
@@ -74,8 +78,8 @@ def idle(name: Reduction, element: Attribute) -> float:
     """What a reduction starts with: 0, or what no element is beyond."""
     if name == "sum":
         return 0
-    if isinstance(element, IntegerType):
-        reach = 1 << (element.width.data - 1)
+    if (integer := integer_type(element)) is not None:
+        reach = 1 << (integer.width.data - 1)
         return -reach if name == "max" else reach - 1
     return -inf if name == "max" else inf
 
@@ -85,6 +89,6 @@ def arithmetic_element(x: LaidOut) -> Attribute:
     element = storage_of(x)
     if x.params is not None:
         raise Unlowerable("mixed", "an operand is quantized, and another float", "integerize")
-    if isinstance(element, IntegerType) and element.width.data == 1:
+    if element == i1:
         raise Unlowerable("type", "it computes with truth values")
     return element

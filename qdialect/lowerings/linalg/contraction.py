@@ -185,10 +185,11 @@ def _wrapped(numbers: Array) -> Array:
 
 def _sides(e: Emitter, op: Operation, factors: Sequence[LaidOut]) -> Sides:
     """Input, weight and perhaps bias of an op on floats, or on codes that it sums exactly."""
+    x, w, *bias = factors
     if not is_on_codes(op):
-        return FloatSides(e, *factors)
+        return FloatSides(e, x, w, bias[0] if bias else None)
     exact_result(e, op)
-    return CodeSides(e, *factors)
+    return CodeSides(e, x, w, bias[0] if bias else None)
 
 
 def convolution(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:

@@ -33,6 +33,7 @@ from qdialect.context import session
 from qdialect.dialects.iree_linalg_ext import IREE_LINALG_EXT
 from qdialect.lowerings.conversion import QuantizedInterface, TargetDialect, convert_module
 from qdialect.lowerings.emitter import Lowering
+from qdialect.lowerings.floats.kept import kept_node
 from qdialect.lowerings.floats.rows import float_rows, joined_rows
 from qdialect.lowerings.linalg import (
     contraction,
@@ -87,7 +88,8 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
         "nn.arg_max": ordering.extreme_place(smallest=False),
         "nn.arg_min": ordering.extreme_place(smallest=True),
     }
-    return joined_rows(codes, float_rows(LinalgWriter))
+    floats = {**float_rows(LinalgWriter), "onnx.node": kept_node(LinalgWriter)}
+    return joined_rows(codes, floats)
 
 
 Casts = Literal["arith", "quant", "iree"]

@@ -30,7 +30,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.lowerings.emitter import BaseEmitter, element_of
+from qdialect.lowerings.emitter import BaseEmitter, element_of, integer_type
 from qdialect.lowerings.laid_out import LaidOut, reordered
 from qdialect.passes.lowering.pointwise import Body
 
@@ -69,12 +69,10 @@ class Emitter(BaseEmitter):
         """One integer or float."""
         key = number, element
         if key not in self._scalars:
-            attribute = (
-                IntegerAttr(int(number), element)
-                if isinstance(element, IntegerType)
-                else FloatAttr(number, cast("AnyFloat", element))
-            )
-            constant = arith.ConstantOp(attribute)
+            if (integer := integer_type(element)) is not None:
+                constant = arith.ConstantOp(IntegerAttr(int(number), integer))
+            else:
+                constant = arith.ConstantOp(FloatAttr(number, cast("AnyFloat", element)))
             self.constants.append(constant)
             self._scalars[key] = constant.result
         return self._scalars[key]

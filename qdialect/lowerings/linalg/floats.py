@@ -7,6 +7,7 @@ An elementwise op is one `linalg.generic`, however many steps its formula has. P
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from xdsl.dialects import arith, math, tensor
@@ -17,15 +18,16 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     i1,
+    i8,
     i32,
 )
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import element_of, integer_type
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.floats.algebra import Algebra, Function, Order, Pair
+from qdialect.lowerings.floats.algebra import Algebra, Function, Logic, Order, Pair
 from qdialect.lowerings.floats.writer import Compute, FloatWriter, Reduction, idle
 from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.lowerings.linalg.contraction import padded, stacked_product, window_maps
@@ -85,8 +87,8 @@ class BodyAlgebra(Algebra):
 
     def number(self, value: float) -> SSAValue:
         """`arith.constant`"""
-        if isinstance(self.element, IntegerType):
-            return self._body.add(arith.ConstantOp(IntegerAttr(int(value), self.element)))
+        if (integer := integer_type(self.element)) is not None:
+            return self._body.add(arith.ConstantOp(IntegerAttr(int(value), integer)))
         assert isinstance(self.element, AnyFloat)
         return self._body.add(arith.ConstantOp(FloatAttr(value, self.element)))
 
@@ -117,13 +119,54 @@ class BodyAlgebra(Algebra):
         """See the base class."""
         return self._body.add(arith.SelectOp(condition, lhs, rhs))
 
+    def cast(
+        self, x: SSAValue, element: Attribute, *, of_truth: bool = False, to_truth: bool = False
+    ) -> SSAValue:
+        """See the base class; truth values are stored in 8 bits."""
+        add = self._body.add
+        if to_truth:
+            return self.stored_truth(self.compare("ne", x, self.number(0)), element)
+        source, target = integer_type(x.type), integer_type(element)
+        if source is not None and target is not None:
+            narrow, wide = source.width.data, target.width.data
+            if narrow == wide:
+                return x
+            extend = arith.ExtUIOp if of_truth else arith.ExtSIOp
+            return add(arith.TruncIOp(x, target) if narrow > wide else extend(x, target))
+        if source is not None:
+            to_float = arith.UIToFPOp if of_truth else arith.SIToFPOp
+            return add(to_float(x, cast("AnyFloat", element)))
+        if target is not None:
+            return add(arith.FPToSIOp(x, target))
+        assert isinstance(x.type, AnyFloat) and isinstance(element, AnyFloat)
+        if x.type == element:
+            return x
+        wider = element.bitwidth > x.type.bitwidth
+        return add(arith.ExtFOp(x, element) if wider else arith.TruncFOp(x, element))
+
+    def logical(self, name: Logic, x: Sequence[SSAValue]) -> SSAValue:
+        """See the base class."""
+        if name == "not":
+            one = self._body.add(arith.ConstantOp(IntegerAttr(1, i1)))
+            return self._body.add(arith.XOrIOp(x[0], one))
+        make = {"and": arith.AndIOp, "or": arith.OrIOp, "xor": arith.XOrIOp}[name]
+        return self._body.add(make(x[0], x[1]))
+
+    def truth_of(self, x: SSAValue) -> SSAValue:
+        """See the base class."""
+        return truth(self._body, x)
+
+    def stored_truth(self, x: SSAValue, element: Attribute) -> SSAValue:
+        """See the base class."""
+        return x if x.type == element else self._body.add(arith.ExtUIOp(x, i8))
+
     def expm1(self, x: SSAValue) -> SSAValue:
         """`math.expm1`"""
         return self._body.add(math.ExpM1Op(x))
 
     def log1p(self, x: SSAValue) -> SSAValue:
         """`math.log1p`"""
-        return self._body.add(math.Log1POp(x))
+        return self._body.add(math.Log1pOp(x))
 
     def negated(self, x: SSAValue) -> SSAValue:
         """`arith.negf`"""
@@ -136,6 +179,10 @@ class LinalgWriter(FloatWriter):
     def __init__(self, emitter: Emitter) -> None:
         super().__init__(emitter)
         self.e = emitter
+
+    def stored(self, element: Attribute) -> Attribute:
+        """Truth values take 8 bits."""
+        return i8 if element == i1 else element
 
     def computed(
         self,

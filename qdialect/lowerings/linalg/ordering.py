@@ -6,17 +6,19 @@ A truth value is stored in 8 bits: engines have no tensors of one bit in memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import IndexType, IntegerType, f32, i8, i32, i64
+from xdsl.dialects.builtin import IndexType, f32, i8, i32, i64
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import Lowering, element_of
+from qdialect.lowerings.emitter import Lowering, element_of, integer_type
 from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.floats.algebra import Order
 from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.lowerings.linalg.elementwise import widened
 from qdialect.lowerings.linalg.emitter import Emitter
@@ -44,7 +46,7 @@ def compare(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         if mode.startswith("u"):
             bit = body.add(arith.CmpiOp(v[0], v[1], mode))
         else:
-            bit = BodyAlgebra(body, v[0].type).compare(mode, v[0], v[1])
+            bit = BodyAlgebra(body, v[0].type).compare(cast("Order", mode), v[0], v[1])
         return body.add(arith.ExtUIOp(bit, i8))
 
     out = e.elementwise(values, shape, i8, comparison)
@@ -93,10 +95,10 @@ def _ranked(body: Body, value: SSAValue, x: LaidOut) -> SSAValue:
     sign are negated. -0 and 0 are one."""
     if x.params is not None:
         return widened(body, value, x.params, i64)
-    if isinstance(value.type, IntegerType):
-        if value.type.width.data > _WORD:
-            raise Unlowerable("storage", f"it compares {value.type}", "i32")
-        return value if value.type == i64 else body.add(arith.ExtSIOp(value, i64))
+    if (integer := integer_type(value.type)) is not None:
+        if integer.width.data > _WORD:
+            raise Unlowerable("storage", f"it compares {integer}", "i32")
+        return body.add(arith.ExtSIOp(value, i64))
     if value.type != f32:
         raise Unlowerable("storage", f"it compares {value.type}", "f32")
     value = body.add(arith.AddfOp(value, body.constant(0.0, f32)))

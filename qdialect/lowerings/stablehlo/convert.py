@@ -30,6 +30,7 @@ from xdsl.passes import ModulePass
 from qdialect.context import session
 from qdialect.lowerings.conversion import QuantizedInterface, TargetDialect, convert_module
 from qdialect.lowerings.emitter import Lowering
+from qdialect.lowerings.floats.kept import kept_node
 from qdialect.lowerings.floats.rows import float_rows, joined_rows
 from qdialect.lowerings.preconditions import reduced_dimensions, spatial_dimensions
 from qdialect.lowerings.stablehlo import (
@@ -87,7 +88,8 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
         "nn.arg_min": ordering.extreme_place(smallest=True),
         **{f"nn.conv_transpose{rank}d": contraction.transposed for rank in (1, 2, 3)},
     }
-    return joined_rows(codes, float_rows(StablehloWriter))
+    floats = {**float_rows(StablehloWriter), "onnx.node": kept_node(StablehloWriter)}
+    return joined_rows(codes, floats)
 
 
 def dialect() -> TargetDialect[Emitter]:

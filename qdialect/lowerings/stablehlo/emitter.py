@@ -11,14 +11,20 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
-    IntegerType,
     TensorType,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.lowerings.emitter import INTEGERS, NamedEmitter, element_of, ranked, storage_of
+from qdialect.lowerings.emitter import (
+    INTEGERS,
+    NamedEmitter,
+    element_of,
+    integer_type,
+    ranked,
+    storage_of,
+)
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order, identity_order, reordered
 from qdialect.lowerings.preconditions import fill_code
@@ -96,8 +102,10 @@ class Emitter(NamedEmitter):
 
     def number(self, value: float, element: Attribute) -> SSAValue:
         """One float or plain integer, of rank 0."""
-        if isinstance(element, IntegerType):
-            return self.const(np.array(int(value), INTEGERS[element.width.data]), element)
+        if (integer := integer_type(element)) is not None:
+            return self.const(
+                np.array(int(value), INTEGERS.get(integer.width.data, np.int8)), element
+            )
         kind = {"f16": "f2", "f64": "f8"}.get(str(element), "f4")
         return self.const(np.array(value, kind), element)
 

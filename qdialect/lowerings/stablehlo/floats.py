@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from qdialect.dialects.stablehlo.attributes import ComparisonDirectionAttr
 from qdialect.lowerings.emitter import element_of, ranked
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.floats.algebra import Algebra, Function, Order, Pair
+from qdialect.lowerings.floats.algebra import Algebra, Function, Logic, Order, Pair
 from qdialect.lowerings.floats.writer import Compute, FloatWriter, Reduction, idle
 from qdialect.lowerings.laid_out import LaidOut, identity_order
 from qdialect.lowerings.preconditions import common_order
@@ -112,6 +112,18 @@ class TensorAlgebra(Algebra):
     def choose(self, condition: SSAValue, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """`stablehlo.select`"""
         return self._op("select", [condition, lhs, rhs])
+
+    def cast(
+        self, x: SSAValue, element: Attribute, *, of_truth: bool = False, to_truth: bool = False
+    ) -> SSAValue:
+        """`stablehlo.convert`"""
+        if element_of(x) == element:
+            return x
+        return self._e.op("convert", [x], self._extents, element)
+
+    def logical(self, name: Logic, x: Sequence[SSAValue]) -> SSAValue:
+        """See the base class."""
+        return self._e.op(name, x, self._extents, i1)
 
     def sigmoid(self, x: SSAValue) -> SSAValue:
         """`stablehlo.logistic`"""

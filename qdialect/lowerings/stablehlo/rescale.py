@@ -163,6 +163,8 @@ def pair_rounding(
 
 
 def pair_may_tie(lhs: QParams, rhs: QParams, result: QParams, product: bool) -> bool:
+    """Whether the sum (or product) of two codes may lie between two of the result; all per
+    tensor."""
     import numpy as np
 
     (a,), (b,), (c,) = quant_grids(lhs), quant_grids(rhs), quant_grids(result)

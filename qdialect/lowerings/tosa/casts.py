@@ -161,13 +161,12 @@ def _first_floats(scales: Floats, bounds: tuple[int, int], rounding: Rounding) -
 def _steps_alike(first: Floats, inverse: Floats, low: int) -> bool:
     """Whether the nearest integer to a product with `inverse` steps where the codes do."""
     dtype = first.dtype.type
-    numbers = np.arange(low + 1, low + 1 + first.shape[1])
+    numbers: NDArray[np.int64] = np.arange(low + 1, low + 1 + len(first[0]), dtype=np.int64)
     below = np.nextafter(first, dtype(-np.inf))
     column = inverse[:, None]
-    return bool(
-        (np.rint((first * column).astype(dtype)) >= numbers).all()
-        and (np.rint((below * column).astype(dtype)) < numbers).all()
-    )
+    reached: NDArray[np.bool_] = np.rint((first * column).astype(dtype)) >= numbers
+    left: NDArray[np.bool_] = np.rint((below * column).astype(dtype)) < numbers
+    return bool(reached.all() and left.all())
 
 
 def _cut(e: Emitter, value: SSAValue, low: int, high: int) -> SSAValue:

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects import tosa
-from qdialect.lowerings.emitter import INTEGERS, NamedEmitter, element_of, integers
+from qdialect.lowerings.emitter import INTEGERS, NamedEmitter, element_of, integer_type, integers
 from qdialect.lowerings.laid_out import reordered
 from qdialect.ops import shape_of
 from qdialect.ops.constants import payload
@@ -50,8 +50,8 @@ class Emitter(NamedEmitter):
 
     def number(self, value: float, element: Attribute, extents: Sequence[int]) -> SSAValue:
         """A tensor of one number everywhere, of an integer or float type."""
-        if isinstance(element, IntegerType):
-            array = np.full(extents, int(value), INTEGERS[element.width.data])
+        if (integer := integer_type(element)) is not None:
+            array = np.full(extents, int(value), INTEGERS.get(integer.width.data, np.int8))
         else:
             array = np.full(extents, value, {"f16": "f2", "f64": "f8"}.get(str(element), "f4"))
         return self.const(array, element)

@@ -15,14 +15,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i1, i32
+from xdsl.dialects.builtin import IntegerType, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.tosa.base import PROPAGATE
-from qdialect.lowerings.emitter import Lowering, element_of, ranked
+from qdialect.lowerings.emitter import Lowering, element_of, integer_type, ranked
 from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.floats.algebra import Algebra, Function, Order, Pair
+from qdialect.lowerings.floats.algebra import Algebra, Function, Logic, Order, Pair
+from qdialect.lowerings.floats.kept import kept_node
 from qdialect.lowerings.floats.rows import float_rows
 from qdialect.lowerings.floats.writer import Compute, FloatWriter, Reduction
 from qdialect.lowerings.laid_out import LaidOut, channels_last, identity_order
@@ -108,6 +109,23 @@ class TensorAlgebra(Algebra):
         """See the base class."""
         return self._op("select", [condition, lhs, rhs], self.element)
 
+    def cast(
+        self, x: SSAValue, element: Attribute, *, of_truth: bool = False, to_truth: bool = False
+    ) -> SSAValue:
+        """`tosa.cast`, which rounds floats to the nearest integer: they are cut first."""
+        if element_of(x) == element:
+            return x
+        if integer_type(element) is not None and not self._is_integer:
+            if to_truth:
+                return self.compare("ne", x, self.number(0))
+            above = self.compare("ge", x, self.number(0))
+            x = self.choose(above, self.function("floor", x), self.function("ceil", x))
+        return self._op("cast", [x], element)
+
+    def logical(self, name: Logic, x: Sequence[SSAValue]) -> SSAValue:
+        """See the base class."""
+        return self._op(f"logical_{name}", x, i1)
+
     def sigmoid(self, x: SSAValue) -> SSAValue:
         """`tosa.sigmoid`"""
         return self._op("sigmoid", [x], self.element)
@@ -123,6 +141,10 @@ class TosaWriter(FloatWriter):
     def __init__(self, emitter: Emitter) -> None:
         super().__init__(emitter)
         self.e = emitter
+
+    def stored(self, element: Attribute) -> Attribute:
+        """TOSA has integers of 32 bits at most."""
+        return i32 if element == i64 else element
 
     def computed(
         self,
@@ -187,7 +209,7 @@ def rows() -> Mapping[str, Lowering[Emitter]]:
     def pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Any:
         return _average_pool(e, op, operands) or pools[op.name](e, op, operands)
 
-    return {**shared, **dict.fromkeys(pools, pool)}
+    return {**shared, **dict.fromkeys(pools, pool), "onnx.node": kept_node(TosaWriter)}
 
 
 def _average_pool(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut | None:

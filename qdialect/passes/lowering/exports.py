@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from qdialect.targets import linalg, stablehlo, tosa
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-_WITH_CASTS = (
+from qdialect.targets import linalg, stablehlo, tosa
+from qdialect.targets.base import Target
+
+_EXACT = (
     "lower-float-regions{numerics=relaxed},canonicalize,fold-constants,form-tables{numerics=bounded},"
     "form-softmax-tables{numerics=bounded},split-rescale{numerics=bounded},"
     "convert-rescale{form=fixed numerics=bounded},cse,dce"
 )
 """From an optimized network to one of which as much as possible is exact on 32-bit integers, but
 for `quant.rescale`, which rounds, and casts at the interface."""
-
-_WITH_CODES = _WITH_CASTS.replace(",", ",fold-interface,", 1)
-"""The same, with codes in place of floats at the interface."""
 
 _ROUNDING_ONCE = (
     "split-rescale{ops=sums numerics=bounded},"
@@ -22,39 +23,51 @@ _ROUNDING_ONCE = (
 """From an optimized network to one of which every op on codes but sums rounds once, by a real scale
 and half to even."""
 
-_IN_FLOATS = (
-    ",lower-composites{ops=nn.lstm+nn.gru+nn.lrn numerics=relaxed},"
-    "compute-in-floats{to=NAME numerics=relaxed},"
-    "lower-composites{ops=nn.lstm+nn.gru+nn.lrn numerics=relaxed},cse,dce"
-)
-"""What is left without integers in floats; recurrent layers step after step."""
+_RECURRENT = "lower-composites{ops=nn.lstm+nn.gru+nn.lrn numerics=relaxed}"
+"""Recurrent layers step after step."""
 
 
-def _in_floats(name: str, passes: str) -> str:
-    return passes + _IN_FLOATS.replace("NAME", name)
+@dataclass(frozen=True)
+class Export:
+    """How a network is exported: `exact` makes every op exact that has a form on integers,
+    `convert` writes the dialect, and `target` has the operators of that dialect."""
+
+    name: str
+    exact: str
+    convert: str
+    target: Target
+    keeps_types: bool = False
+    """Whether functions keep quantized types and casts; else `codes` puts codes there."""
+
+    def passes(self, *, codes: bool, strict: bool = False) -> str:
+        """The passes after which the dialect can express every op: with codes at the interface if
+        wanted, and without floats if `strict`."""
+        exact = self.exact
+        if codes and not self.keeps_types:
+            exact = exact.replace(",", ",fold-interface,", 1)
+        if strict:
+            return f"{exact},require-integers{{to={self.name}}}"
+        floats = f"compute-in-floats{{to={self.name} numerics=relaxed}}"
+        return f"{exact},{_RECURRENT},{floats},{_RECURRENT},cse,dce"
 
 
-EXPORTS = {
-    "tosa": (_in_floats("tosa", _WITH_CODES), "convert-nn-to-tosa,cse,dce", tosa.TARGET),
-    "linalg": (_in_floats("linalg", _WITH_CODES), "convert-nn-to-linalg,cse,dce", linalg.TARGET),
-    "quant": (
-        _in_floats("quant", _WITH_CASTS),
-        "convert-nn-to-linalg{casts=quant},cse,dce",
-        linalg.TARGET,
-    ),
-    "stablehlo": (
-        _in_floats("stablehlo", _ROUNDING_ONCE),
-        "convert-nn-to-stablehlo,cse,dce",
-        stablehlo.TARGET,
-    ),
-    "iree": (
-        _in_floats("iree", _WITH_CASTS),
-        "convert-nn-to-linalg{casts=iree},cse,dce",
-        linalg.TARGET,
-    ),
+EXPORTS: Mapping[str, Export] = {
+    export.name: export
+    for export in (
+        Export("tosa", _EXACT, "convert-nn-to-tosa,cse,dce", tosa.TARGET),
+        Export("linalg", _EXACT, "convert-nn-to-linalg,cse,dce", linalg.TARGET),
+        Export("quant", _EXACT, "convert-nn-to-linalg{casts=quant},cse,dce", linalg.TARGET, True),
+        Export(
+            "stablehlo",
+            _ROUNDING_ONCE,
+            "convert-nn-to-stablehlo,cse,dce",
+            stablehlo.TARGET,
+            keeps_types=True,
+        ),
+        Export("iree", _EXACT, "convert-nn-to-linalg{casts=iree},cse,dce", linalg.TARGET, True),
+    )
 }
-"""How a network is exported, by name: the passes after which the dialect can express every op, the
-passes that write the dialect, and the target whose operators it has."""
+"""The exports by name."""
 
 OPTIMIZED_FOR = {**dict.fromkeys(EXPORTS, tosa.TARGET), "stablehlo": stablehlo.TARGET}
 """The target that `optimize` runs for before the export, by the same names."""

@@ -94,7 +94,8 @@ def _strip_arguments(block: Block, func: FuncOp, bounds: ErrorBounds) -> None:
     if casts:
         first = block.first_op
         assert first is not None
-        block.insert_ops_before(casts, first)
+        # As upstream does: the cast of the last argument first.
+        block.insert_ops_before(casts[::-1], first)
 
 
 def _strip_results(call: CallOp, bounds: ErrorBounds) -> None:
@@ -128,7 +129,12 @@ def _strip_operands(op: Operation) -> None:
             cast = SCastOp(value, kind)
             cast.location = op.location
             assert op.parent is not None
-            op.parent.insert_op_before(cast, op)
+            # As upstream does: behind what defines the value, if that is in the block.
+            owner = value.owner
+            if isinstance(owner, Operation) and owner.parent is op.parent:
+                op.parent.insert_op_after(cast, owner)
+            else:
+                op.parent.insert_op_before(cast, op)
             operands[index] = cast.result
     if operands != list(op.operands):
         op.operands = operands

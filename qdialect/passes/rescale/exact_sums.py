@@ -72,6 +72,10 @@ def _steps(op: Operation, behavior: Behavior, sums: QParams) -> Sequence[Fractio
     if behavior.grid is None or isinstance(params, Refusal):
         return None
     step = behavior.grid(op, params)
+    if step is None and behavior.grid(op, [params[0]] * len(params)) is not None:
+        # A sum of terms that are whole numbers of the result's steps.
+        whole = all((Fraction(q.scale) / Fraction(sums.scale)).denominator == 1 for q in params)
+        step = Fraction(sums.scale) if sums.is_per_tensor and whole else None
     return None if step is None else [step] * sums.count
 
 

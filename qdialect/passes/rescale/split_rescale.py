@@ -427,6 +427,16 @@ def accumulator_qparams(op: Operation, acc: Accumulator, lhs: QParams, rhs: QPar
     return QParams.per_axis("i32", axis, scales * repeats, None, lhs.expressed)
 
 
+def split_refusal(session: QContext, op: Operation) -> Refusal | None:
+    """Why no rule takes the rescale out of `op`, if one would have to."""
+    for rule in SplitRescale().rules(session):
+        if op.name in set(rule.roots()) and (match := rule.match(op)) is not None:
+            found = rule.check(match)
+            if isinstance(found, Refusal):
+                return found
+    return None
+
+
 @dataclass(frozen=True)
 class SplitRescale(RulePass):
     """Exact integer ops, and rescales behind them; see the module.

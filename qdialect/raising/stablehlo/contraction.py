@@ -1,7 +1,7 @@
 """Products and convolutions with any dimension numbers.
 
 A transpose is written only where `nn` insists on an order that the operand does not have:
-constants are laid out as wanted, and values keep the order of the op before.
+constants are laid out as expected, and values keep the order of the op before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
@@ -19,11 +19,13 @@ from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr
 from qdialect.lowerings.laid_out import Order, identity_order
 from qdialect.ops import ReshapeOp, shape_of
 from qdialect.ops.base import NNOp
+from qdialect.qparams import QParams
 from qdialect.quant import UniformType, quant_element
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
 from qdialect.raising.stablehlo.elementwise import in_floats
 from qdialect.raising.stablehlo.facts import attribute, integer, integers, padding, qparams, record
+from qdialect.raising.stablehlo.integer_form import read_as, signless_width, unit_codes
 from qdialect.raising.stablehlo.raiser import Handler, Raiser, is_quantized, result_element
 from qdialect.verify.verifier import op_error
 
@@ -42,7 +44,7 @@ def _computed(
     """The op, on quantized types if `nn` has it on them, else on floats between casts."""
     element: Attribute = result_element(op, order)
     if str(element).startswith("i") and not is_quantized(op):
-        raise Unraisable("type", "nn sums integers with scales")
+        return _summed(r, op, kind, values, properties)
     if not is_quantized(op):
         return r.op(kind, *values, element=element, **properties)
     r.rounds_ties(op, True)
@@ -59,9 +61,26 @@ def _computed(
     return in_floats(r, make, values, element)
 
 
-def _order(roles: Sequence[str], wanted: Sequence[str]) -> Order:
-    """Where each dimension goes that has a role: dimension d is `wanted.index(roles[d])`."""
-    return tuple(wanted.index(role) for role in roles)
+def _summed(
+    r: Raiser,
+    op: Operation,
+    kind: type[NNOp],
+    values: Sequence[SSAValue],
+    properties: Mapping[str, Any],
+) -> SSAValue:
+    """Products of 8-bit integers, summed in 32 bits: codes on scale 1."""
+    widths = [signless_width(v.type) for v in (*op.operands, *op.results)]
+    if widths != [8, 8, 32]:
+        raise Unraisable("type", "nn sums products of 8-bit integers in 32 bits")
+    codes = [unit_codes(r, Raised(identity_order(len(shape_of(v))), v)) for v in values]
+    sums = UniformType(QParams.per_tensor("i32", 1.0))
+    out = r.op(kind, *(r.value(c) for c in codes), element=sums, **properties)
+    return r.value(read_as(r, Raised(identity_order(len(shape_of(out))), out), i32))
+
+
+def _order(roles: Sequence[str], expected: Sequence[str]) -> Order:
+    """Where each dimension goes that has a role: dimension d is `expected.index(roles[d])`."""
+    return tuple(expected.index(role) for role in roles)
 
 
 def convolution(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:

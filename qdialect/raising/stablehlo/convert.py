@@ -42,6 +42,7 @@ from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
 from qdialect.raising.stablehlo import contraction, elementwise, movement, quantized, reduction
 from qdialect.raising.stablehlo.constants import constant_result
+from qdialect.raising.stablehlo.integer_form import integer_handlers
 from qdialect.raising.stablehlo.raiser import Handler, Raiser
 from qdialect.rewrite.remarks import Remark, key_text, location_text
 from qdialect.verify.verifier import op_error
@@ -50,13 +51,14 @@ from qdialect.verify.verifier import op_error
 @cache
 def handlers() -> Mapping[str, Handler]:
     """How each op of StableHLO is raised, by its full name."""
-    return {
+    found = {
         **contraction.HANDLERS,
         **elementwise.HANDLERS,
         **movement.HANDLERS,
         **quantized.HANDLERS,
         **reduction.HANDLERS,
     }
+    return {**found, **integer_handlers(found)}
 
 
 @dataclass(frozen=True)
@@ -286,10 +288,10 @@ class _Function:
         same = raised.kind == kind.element_type if element is None else found is not None
         if element is not None and found is not None:
             axis = element.qparams.axis
-            wanted = (
+            expected = (
                 element.qparams if axis is None else element.qparams.with_axis(raised.order[axis])
             )
-            same = found.qparams == wanted
+            same = found.qparams == expected
         if not same:
             raise Unraisable("type", f"its result would have the type {raised.value.type}")
 

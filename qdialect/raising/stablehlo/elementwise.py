@@ -52,9 +52,9 @@ def broadcast_operands(
     the result."""
     whole = [_short(r, shrunk(x), order) for x in operands]
     values = [unexpanded(v) for v in whole]
-    wanted = tuple(np.array(shape_of(op.results[0]))[list(_inverse(order))]) if order else ()
+    expected = tuple(np.array(shape_of(op.results[0]))[list(_inverse(order))]) if order else ()
     found = np.broadcast_shapes(*(shape_of(v) for v in values))
-    if tuple(found) != tuple(wanted):
+    if tuple(found) != tuple(expected):
         largest = max(range(len(values)), key=lambda i: operands[i].array is None)
         values[largest] = r.value(operands[largest], order)
     return values
@@ -221,7 +221,10 @@ def _is_integer(op: Operation) -> bool:
 def _clamp(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     low, x, high = operands
     if _is_integer(op):
-        raise Unraisable("type", "nn clips real numbers")
+        order = common_order(operands, x.rank)
+        bounded = [r.value(part, order if part.rank else ()) for part in operands]
+        upper = r.op(nn.MaximumOp, bounded[1], bounded[0])
+        return Raised(order, r.op(nn.MinimumOp, upper, bounded[2]))
     if _never(op):
         raise Unraisable("type", "its operands have different types")
     params = qparams(x)
@@ -279,7 +282,8 @@ def _select(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     return Raised(order, r.append(nn.SelectOp(*values)).results[0])
 
 
-def _same(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
+def same_type(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
+    """What changes nothing; Unraisable (`type`) where the type changes."""
     if op.operands[0].type != op.results[0].type:
         raise Unraisable("type", f"nn converts no {op.operands[0].type} to {op.results[0].type}")
     return operands[0]
@@ -294,8 +298,7 @@ HANDLERS: Mapping[str, Handler] = {
     "stablehlo.clamp": _clamp,
     "stablehlo.compare": _compare,
     "stablehlo.select": _select,
-    "stablehlo.convert": _same,
-    "stablehlo.optimization_barrier": _same,
+    "stablehlo.optimization_barrier": same_type,
     "stablehlo.power": _power,
     **{
         f"stablehlo.{name}": function(kind)

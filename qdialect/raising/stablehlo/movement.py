@@ -204,8 +204,8 @@ def _gather(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
         raise Unraisable("gather", "it takes parts of rows")
     rank = len(shape_of(op.results[0]))
     positions = [d for d in range(indices.rank) if d != vector]
-    wanted = (*range(axis), *range(axis + len(positions), rank))
-    if tuple(offsets) != wanted:
+    expected = (*range(axis), *range(axis + len(positions), rank))
+    if tuple(offsets) != expected:
         raise Unraisable("gather", "rows are not where the index was")
     where = _indices(r, indices, int(vector), x.shape[int(axis)])
     if x.array is not None and x.rank == 1:

@@ -24,7 +24,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext, session
-from qdialect.errors import InputError
+from qdialect.errors import QError
 from qdialect.lowerings.debug_attributes import (
     AXIS,
     INTERFACE,
@@ -36,6 +36,7 @@ from qdialect.lowerings.debug_attributes import (
 )
 from qdialect.lowerings.laid_out import identity_order
 from qdialect.ops import shape_of
+from qdialect.ops.constants import element_name
 from qdialect.quant import UniformType, quant_element
 from qdialect.quant.arithmetic import ARITHMETIC_KEY
 from qdialect.raising.errors import Unraisable
@@ -46,7 +47,10 @@ from qdialect.raising.tosa.meanings import Meanings
 from qdialect.raising.tosa.raiser import Handler, Raiser
 from qdialect.rewrite.remarks import Remark, key_text, location_text
 from qdialect.verify.verifier import op_error
+from qdialect.weights import DTYPES
 
+_MISFITS = (Unraisable, ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError)
+"""What reading attributes that do not fit an op ends in, besides our own errors."""
 _MARKS = (SCALE, ZERO_POINT, AXIS, ORDER, STORAGE)
 
 
@@ -158,7 +162,7 @@ class _Function:
 
     def _convert(self, op: Operation) -> None:
         name = name_of(op)
-        if name == "const":
+        if name == "const" or constant_of_arith(op):
             self._constant(op)
             return
         if name == "const_shape" or (not name and not op.operands and not op.results):
@@ -172,7 +176,7 @@ class _Function:
             operands = [self.known[value] for value in op.operands]
             raised = handler(self.raiser, op, operands)
             self._check(op, raised, count)
-        except (Unraisable, InputError, VerifyException) as error:
+        except (QError, VerifyException, *_MISFITS) as error:
             code = error.code if isinstance(error, Unraisable) else "invalid"
             self.raiser.forget(count)
             if name:
@@ -203,9 +207,8 @@ class _Function:
         kind = cast("TensorType[Any]", value.type)
         element = quant_element(kind)
         stored = kind.element_type if element is None else _stored_element(element)
-        known = (
-            array is not None and array.dtype.kind in "fib" and str(stored)[:2] not in ("f8", "f4")
-        )
+        name = element_name(stored)
+        known = array is not None and name in DTYPES and name[:2] not in ("bf", "f8")
         if not known:
             self._keep(op)
             return
@@ -251,6 +254,11 @@ class _Function:
         function.properties["function_type"] = kind
         function.arg_attrs = _unmarked(function.arg_attrs, kind.inputs.data)
         function.res_attrs = _unmarked(function.res_attrs, kind.outputs.data)
+
+
+def constant_of_arith(op: Operation) -> bool:
+    """Whether an op is a tensor constant of arith."""
+    return op.name == "arith.constant" and _is_tensor(op.results[0].type)
 
 
 def _is_tensor(kind: Attribute) -> bool:

@@ -164,6 +164,14 @@ def _function(kind: type[NNOp], **properties: Any) -> Handler:
     return raise_it
 
 
+def reciprocal_root(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
+    """`rsqrt` in two ops."""
+    (x,) = operands
+    if not _is_float(x):
+        raise Unraisable("type", "it is no function of floats")
+    return Raised(x.order, r.op(nn.ReciprocalOp, r.op(nn.SqrtOp, r.plain(x, x.order))))
+
+
 def select(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """`select` by a condition."""
     order = common_order(operands)
@@ -213,4 +221,5 @@ HANDLERS: Mapping[str, Handler] = {
     "tanh": _function(nn.TanhOp),
     "reciprocal": _function(nn.ReciprocalOp),
     "negate": _function(nn.NegOp),
+    "rsqrt": reciprocal_root,
 }

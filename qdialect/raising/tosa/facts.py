@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import UnregisteredOp
+from xdsl.dialects.builtin import TensorType, UnregisteredOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
@@ -33,11 +33,15 @@ def name_of(op: Operation) -> str:
 
 
 def constant_of(value: SSAValue, session: QContext) -> NDArray[Any] | None:
-    """The stored elements of a `tosa.const` or `tosa.const_shape`."""
+    """The stored elements of a `tosa.const` or `tosa.const_shape`, or of an `arith.constant` that
+    an importer left."""
     owner = value.owner
-    if not isinstance(owner, Operation) or name_of(owner) not in ("const", "const_shape"):
+    if not isinstance(owner, Operation):
         return None
-    found = attribute(owner, "values")
+    is_arith = owner.name == "arith.constant" and isinstance(value.type, TensorType)
+    if not is_arith and name_of(owner) not in ("const", "const_shape"):
+        return None
+    found = attribute(owner, "value" if is_arith else "values")
     return None if found is None else tensor_attribute_array(found, session.blobs, session)
 
 
@@ -95,7 +99,7 @@ def rescaling_of(op: Operation, session: QContext) -> Rescaling | None:
         return None
     try:
         return Rescaling(op, session)
-    except (Unraisable, InputError, ValueError):
+    except (Unraisable, InputError, ValueError, IndexError, TypeError):
         return None
 
 

@@ -296,7 +296,7 @@ class Meanings:
             if root.scale is None and not self._is_product(value):
                 root.scale = 1 / ratio
         for op in operations:
-            if op.results and self._is_product(op.results[0]):
+            if op.results and op.results[0] in self._groups and self._is_product(op.results[0]):
                 root, ratio = self._groups[op.results[0]].root()
                 if root.scale is None:
                     a, b = (self.scale(v) for v in op.operands[:2])

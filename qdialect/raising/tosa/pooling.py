@@ -47,7 +47,7 @@ def max_pool(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
 
 def average_pool(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """`avg_pool2d`: of integers only where the reciprocal it multiplies with gives the mean,
-    rounded half up, of all sums that windows can have."""
+    rounded half away from zero, of all sums that windows can have."""
     x, order, value = operands[0], channels_last(4), op.operands[0]
     properties = _windows(op)
     if not r.meanings.is_quantized(value) and str(x.storage)[:1] in "fb":
@@ -60,27 +60,29 @@ def average_pool(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised
         raise Unraisable("storage", "it averages integers of 16 bits by reciprocals")
     largest = prod(integers_of(op, "kernel"))
     if not all(_is_mean(count) for count in range(1, largest + 1)):
-        raise Unraisable("rounding", "its reciprocals do not give the mean, rounded half up")
+        raise Unraisable("rounding", "its reciprocals do not give the mean")
     stored = r.typed(x, source, order)
     out = r.op(
         nn.AvgPool2DOp,
         stored,
         element=UniformType(target),
-        rounding=Rounding.HALF_UP.value,
+        rounding=Rounding.HALF_AWAY.value,
         **properties,
     )
     return Raised(order, out)
 
 
 def _is_mean(count: int) -> bool:
-    """Whether 8-bit sums of so many times 31 bits of 1/count, rounded half up, are the mean."""
+    """Whether 8-bit sums of so many times 31 bits of 1/count, rounded half up, are the mean
+    rounded half away from zero: the reciprocal is a little too large, so ties fall outwards."""
     reach = 256 * count
     sums = np.arange(-reach, reach + 1, dtype=np.int64)
     places = max(count - 1, 0).bit_length()
     multiplier = (((1 << 30) + 1) << places) // count
     shift = 30 + places
     found = (sums * multiplier + (1 << (shift - 1))) >> shift
-    return bool(np.array_equal(found, (2 * sums + count) // (2 * count)))
+    mean = np.sign(sums) * ((2 * np.abs(sums) + count) // (2 * count))
+    return bool(np.array_equal(found, mean))
 
 
 def _reduction(kind: type[NNOp], name: str) -> Handler:

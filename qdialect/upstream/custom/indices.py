@@ -79,6 +79,11 @@ class DynamicIndexList(CustomSyntax):
         self.parse(state, arguments)
         return True
 
+    def is_present(self, state: Writing, arguments: Sequence[Directive | str]) -> bool:
+        operands, static, _ = _parts(arguments)
+        integers = cast("Any", state.property(static))
+        return bool(state.values(operands)) or bool(integers is not None and integers.get_values())
+
     def print(self, state: Writing, arguments: Sequence[Directive | str]) -> None:
         print_index_list(state, *_parts(arguments), parens=_parens(arguments))
 

@@ -269,6 +269,7 @@ class ConstantValue(CustomSyntax):
         kind = getattr(elements, "type", None) or cast("Any", elements).get_type()
         shown = {k: v for k, v in state.properties.items() if k not in state.written}
         if [kind] == state.types(output):
+            printer.print_string(" ")
             if shown:
                 printer.print_attr_dict(shown)
                 printer.print_string(" ")

@@ -14,6 +14,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 from qdialect.upstream.attributes import is_default, stripped
 from qdialect.upstream.directives import CustomSyntax, Directive, PropertyValue
 from qdialect.upstream.states import Reading, Writing
+from qdialect.upstream.table import Property
 
 
 class WordDictionary(CustomSyntax):
@@ -32,13 +33,11 @@ class WordDictionary(CustomSyntax):
             target = state.attributes if kind is None else state.properties
             if not parser.parse_optional_punctuation("="):
                 target[name] = UnitAttr()
-            elif kind is None or parser._current_token.kind is not MLIRTokenKind.BARE_IDENT:
-                target[name] = parser.parse_attribute()
-            elif kind.kind not in ("dialect", "keyword"):
-                target[name] = parser.parse_attribute()
-            else:
+            elif kind is not None and _is_word(parser, kind):
                 text = f"#{kind.detail}<{parser.parse_identifier()}>"
                 target[name] = Parser(parser.ctx, text).parse_attribute()
+            else:
+                target[name] = parser.parse_attribute()
 
         parser.parse_comma_separated_list(parser.Delimiter.BRACES, entry)
 
@@ -66,6 +65,12 @@ class WordDictionary(CustomSyntax):
             return
         word = stripped(state.printer, value, kind.detail).strip("<>")
         state.printer.print_string(f"{name} = {word}")
+
+
+def _is_word(parser: Parser, kind: Property) -> bool:
+    """Whether a word of an enumeration is next."""
+    word = parser._current_token.kind is MLIRTokenKind.BARE_IDENT
+    return word and kind.kind in ("dialect", "keyword")
 
 
 class VariableOpTypeOrInitialValue(CustomSyntax):

@@ -89,7 +89,7 @@ class SwitchOpCases(CustomSyntax):
         state.printer.print_string("  default: ")
         _print_target(state, state.successors[default[0]][0], state.values(default[1]))
         given = cast("Any", state.property(values))
-        integers = [] if given is None else given.get_values()
+        integers: list[int] = [] if given is None else list(given.get_values())
         sizes = cast("Any", state.property(state.segments_of(cases[1]))).get_values()
         start = 0
         blocks = state.successors[cases[0]]

@@ -189,7 +189,6 @@ def test_every_op_knows_its_place() -> None:
         ("func.func @f(%x: tensor<2x!quant.uniform<i8:f32, 0.0>>) {", "x.mlir:1:"),
         ("%0 = arith.constant dense<[1, 2]> : tensor<3xi32>", "x.mlir:1:"),
         ('"', "x.mlir:1:2"),
-        ("", "x.mlir:1:1"),
         ("}", "x.mlir:1:1"),
         ("\x00", "x.mlir:1:1"),
         ("module attributes {a = 0x1FFFFFFFFF : f32} {}", "x.mlir:1:"),

@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
     ShapedType,
     StringAttr,
     TensorType,
+    UnregisteredAttr,
 )
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineMap, AffineSet
@@ -58,6 +59,7 @@ _HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
 _HEX_FLOAT = re.compile(r"0[xX][0-9A-Fa-f]+\s*:\s*(?:f80|f128)\b")
 _PACKED_BITS = re.compile(r'<\s*"0x([0-9A-Fa-f]*)"\s*>\s*:\s*(?=(?:tensor|vector)<[][0-9x]*i1>)')
 _ALIAS = re.compile(r'"(?:[^"\\]|\\.)*"|([#!][A-Za-z_$][\w$.-]*)')
+_ALIAS_SIGN = re.compile("[#!]")
 _Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 
 #: a dense literal of one value for thousands of elements
@@ -103,13 +105,17 @@ class AttributeReader(Parser):
 
     def _parse_of_known_dialect(self, name: str, is_type: bool) -> Attribute:
         parse: Any = super()._parse_extended_type_or_attribute
-        return parse(name, is_type)
+        found = parse(name, is_type)
+        if isinstance(found, UnregisteredAttr) and _ALIAS_SIGN.search(found.value.data):
+            body = StringAttr(self._without_aliases(found.value.data))
+            return found.new((*found.parameters[:-1], body))
+        return found
 
     def is_unknown_dialect(self, dialect: str) -> bool:
-        """Whether attributes of `dialect` are text to mlir-opt or to us."""
-        if dialect in self.ctx.registered_dialect_names:
-            return False
-        return self.ctx.allow_unregistered or dialect in OTHER_DIALECTS
+        """Whether attributes of `dialect` are text to mlir-opt, or to us."""
+        if dialect not in self.ctx.registered_dialect_names:
+            return self.ctx.allow_unregistered or dialect in OTHER_DIALECTS
+        return dialect == "test" and self.ctx.allow_unregistered
 
     def _parse_opaque(self, name: str, is_type: bool) -> Attribute:
         """An attribute or type whose name was read, as its text."""
