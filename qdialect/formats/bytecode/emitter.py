@@ -2,7 +2,42 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Protocol
+
 from qdialect.formats.bytecode.layout import PADDING
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import DenseResourceAttr
+    from xdsl.ir import Attribute
+
+    from qdialect.qparams.parameters import Storage
+
+
+class Numbering(Protocol):
+    """What an encoding asks for the numbers of the entries that it refers to."""
+
+    heads: dict[tuple[Storage, str], bytes]
+    """Of quantized types: the bytes of storage and expressed type."""
+
+    def string(self, text: str | bytes) -> int:
+        """The number of a string."""
+        ...
+
+    def attribute(self, attribute: Attribute) -> int:
+        """The number of an attribute."""
+        ...
+
+    def type(self, kind: Attribute) -> int:
+        """The number of a type."""
+        ...
+
+    def name(self, name: str) -> int:
+        """The number of a string as an attribute."""
+        ...
+
+    def named_resource(self, attribute: DenseResourceAttr) -> int:
+        """The number of the resource that an attribute names."""
+        ...
 
 
 def _number(value: int) -> bytes:

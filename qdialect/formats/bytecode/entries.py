@@ -41,14 +41,15 @@ LOCATIONS = UnknownLoc, FileLineColLoc, CallSiteLoc, NameLoc, FusedLoc
 
 T = TypeVar("T")
 Decoder = Callable[["Entries", Cursor], Attribute]
+Decoders = Mapping[str, Mapping[int, Decoder]]
+"""By dialect and kind of entry."""
 
 
 class _Table:
     """Where the entries of one kind are, and what they were decoded to."""
 
-    def __init__(self, decoders: Mapping[str, Mapping[int, Decoder]]) -> None:
+    def __init__(self, decoders: Decoders) -> None:
         self.decoders = decoders
-        """By dialect and kind."""
         self.places: list[tuple[str, bool, int, int]] = []
         """Dialect, whether it encodes the entry itself, first byte and the one behind."""
         self.found: list[Attribute | None] = []
@@ -66,17 +67,18 @@ class Entries:
         name: str,
         strings: Sequence[str | bytes],
         resources: Sequence[str],
+        attributes: Decoders,
+        types: Decoders,
     ) -> None:
+        """`attributes` and `types` have what decodes the entries of dialects."""
         self._data = data
         self._ctx = ctx
         self._name = name
         self.strings = strings
         #: the names of the resources of dialects, in the order in which entries count them
         self.resources = resources
-        from qdialect.formats.bytecode import read_builtin, read_quant
-
-        self._attributes = _Table({"builtin": read_builtin.ATTRIBUTES})
-        self._types = _Table({"builtin": read_builtin.TYPES, "quant": read_quant.TYPES})
+        self._attributes = _Table(attributes)
+        self._types = _Table(types)
         self._depth = 0
         self._size = 0
         #: a quantized type by all that is not its scale and zero point

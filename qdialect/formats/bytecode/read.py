@@ -15,6 +15,7 @@ from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.errors import InputError, QError, Where
+from qdialect.formats.bytecode import read_builtin, read_quant
 from qdialect.formats.bytecode.cursor import Cursor, Data, Malformed
 from qdialect.formats.bytecode.entries import Entries, entry_of
 from qdialect.formats.bytecode.layout import (
@@ -42,6 +43,9 @@ _NEEDED = (
     Section.ATTRIBUTE_OFFSETS,
     Section.IR,
 )
+
+_ATTRIBUTES = {"builtin": read_builtin.ATTRIBUTES}
+_TYPES = {"builtin": read_builtin.TYPES, "quant": read_quant.TYPES}
 
 
 def module_of(data: Data, ctx: QContext, name: str) -> ModuleOp:
@@ -108,7 +112,7 @@ class _File:
         strings = _strings(sections[Section.STRINGS])
         dialects, names = _dialects(sections[Section.DIALECTS], strings, version)
         keys = self._resources(sections, strings, dialects)
-        entries = Entries(self._data, self._ctx, self._name, strings, keys)
+        entries = Entries(self._data, self._ctx, self._name, strings, keys, _ATTRIBUTES, _TYPES)
         entries.locate(sections[Section.ATTRIBUTE_OFFSETS], sections[Section.ATTRIBUTES], dialects)
         properties = PropertyReader(sections.get(Section.PROPERTIES), entries, version)
         reader = OpReader(self._ctx, self._name, entries, names, properties, version)

@@ -64,7 +64,7 @@ def module_bytes(
     resource_offsets, resources = _resources(writer, ctx.external_resources)
     head = bytearray(MAGIC)
     put(head, version)
-    head += _producer() + b"\0"
+    head += b"qdialect\0"
     head += section(Section.DIALECTS, _dialects(writer, ops, version))
     head += section(Section.ATTRIBUTE_OFFSETS, offsets)
     head += section(Section.ATTRIBUTES, entries)
@@ -87,12 +87,6 @@ def _has_kept_properties(op: Operation) -> bool:
     if not op.properties:
         return False
     return isinstance(op, UnregisteredOp) or not flag_names(op.name).isdisjoint(op.properties)
-
-
-def _producer() -> bytes:
-    from qdialect import __version__
-
-    return f"qdialect {__version__}".encode()
 
 
 def _dialects(writer: EntryWriter, ops: _OpWriter, version: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from struct import pack
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -48,19 +48,16 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.ir.affine import AffineMap
 
-from qdialect.formats.bytecode.emitter import number, signed, signed_numbers
+from qdialect.formats.bytecode.emitter import Numbering, number, signed, signed_numbers
 from qdialect.formats.bytecode.layout import DYNAMIC, Attr, Type
 from qdialect.formats.bytecode.numbers import is_expressible, raw_data
 
-if TYPE_CHECKING:
-    from qdialect.formats.bytecode.write_entries import EntryWriter
-
 _SIGNEDNESS = {Signedness.SIGNLESS: 0, Signedness.SIGNED: 1, Signedness.UNSIGNED: 2}
 
-Encoder = Callable[["EntryWriter", Any], bytes | None]
+Encoder = Callable[[Numbering, Any], bytes | None]
 
 
-def encoded(writer: EntryWriter, attribute: Attribute, is_type: bool) -> bytes | None:
+def encoded(writer: Numbering, attribute: Attribute, is_type: bool) -> bytes | None:
     """The bytes of an attribute or type; None if it is written as text."""
     if is_type:
         encode = TYPES.get(type(attribute))
@@ -79,21 +76,21 @@ def _all(numbered: Callable[[Any], int], parts: Iterable[Any]) -> bytes:
 # -- attributes --------------------------------------------------------------------
 
 
-def _array(writer: EntryWriter, attribute: ArrayAttr[Any]) -> bytes:
+def _array(writer: Numbering, attribute: ArrayAttr[Any]) -> bytes:
     return number(Attr.ARRAY) + _all(writer.attribute, attribute.data)
 
 
-def _dictionary(writer: EntryWriter, attribute: DictionaryAttr) -> bytes:
+def _dictionary(writer: Numbering, attribute: DictionaryAttr) -> bytes:
     entries = sorted(attribute.data.items())
     pairs = [number(writer.name(key)) + number(writer.attribute(value)) for key, value in entries]
     return number(Attr.DICTIONARY) + number(len(entries)) + b"".join(pairs)
 
 
-def _string(writer: EntryWriter, attribute: StringAttr) -> bytes:
+def _string(writer: Numbering, attribute: StringAttr) -> bytes:
     return number(Attr.STRING) + number(writer.string(attribute.data))
 
 
-def _symbol(writer: EntryWriter, attribute: SymbolRefAttr) -> bytes:
+def _symbol(writer: Numbering, attribute: SymbolRefAttr) -> bytes:
     root = number(writer.attribute(attribute.root_reference))
     if not attribute.nested_references.data:
         return number(Attr.FLAT_SYMBOL) + root
@@ -101,7 +98,7 @@ def _symbol(writer: EntryWriter, attribute: SymbolRefAttr) -> bytes:
     return number(Attr.SYMBOL) + root + _all(writer.attribute, nested)
 
 
-def _unit(_writer: EntryWriter, _attribute: UnitAttr) -> bytes:
+def _unit(_writer: Numbering, _attribute: UnitAttr) -> bytes:
     return number(Attr.UNIT)
 
 
@@ -125,14 +122,14 @@ def double(value: float) -> bytes:
     return _bits(int.from_bytes(pack("<d", value), "little"), 64)
 
 
-def _integer(writer: EntryWriter, attribute: IntegerAttr[Any]) -> bytes:
+def _integer(writer: Numbering, attribute: IntegerAttr[Any]) -> bytes:
     kind = cast("IntegerType | IndexType", attribute.type)
     width = kind.width.data if isinstance(kind, IntegerType) else 64
     bits = _bits(attribute.value.data, width)
     return number(Attr.INTEGER) + number(writer.type(kind)) + bits
 
 
-def _float(writer: EntryWriter, attribute: FloatAttr[Any]) -> bytes | None:
+def _float(writer: Numbering, attribute: FloatAttr[Any]) -> bytes | None:
     kind = cast("AnyFloat", attribute.type)
     if not is_expressible(kind):
         return None
@@ -140,7 +137,7 @@ def _float(writer: EntryWriter, attribute: FloatAttr[Any]) -> bytes | None:
     return number(Attr.FLOAT) + number(writer.type(kind)) + _bits(bits, kind.bitwidth)
 
 
-def _dense_array(writer: EntryWriter, attribute: DenseArrayBase[Any]) -> bytes:
+def _dense_array(writer: Numbering, attribute: DenseArrayBase[Any]) -> bytes:
     kind, data = attribute.elt_type, attribute.data.data
     if kind == i1:
         data = data.translate(b"\0" + b"\1" * 255)
@@ -148,11 +145,11 @@ def _dense_array(writer: EntryWriter, attribute: DenseArrayBase[Any]) -> bytes:
     return head + number(len(data)) + data
 
 
-def _dense(writer: EntryWriter, attribute: DenseIntOrFPElementsAttr[Any]) -> bytes | None:
+def _dense(writer: Numbering, attribute: DenseIntOrFPElementsAttr[Any]) -> bytes | None:
     return dense(writer, cast("TensorType[Any]", attribute.type), attribute.data.data)
 
 
-def dense(writer: EntryWriter, kind: TensorType[Any], data: bytes | memoryview) -> bytes | None:
+def dense(writer: Numbering, kind: TensorType[Any], data: bytes | memoryview) -> bytes | None:
     """Elements written out; None if they are not of this type."""
     raw = raw_data(data, math.prod(kind.get_shape()), kind.element_type)
     if raw is None:
@@ -160,11 +157,11 @@ def dense(writer: EntryWriter, kind: TensorType[Any], data: bytes | memoryview) 
     return number(Attr.DENSE) + number(writer.type(kind)) + number(len(raw)) + raw
 
 
-def _dense_resource(writer: EntryWriter, attribute: DenseResourceAttr) -> bytes:
+def _dense_resource(writer: Numbering, attribute: DenseResourceAttr) -> bytes:
     return resource(writer, cast("Attribute", attribute.type), writer.named_resource(attribute))
 
 
-def resource(writer: EntryWriter, kind: Attribute, handle: int) -> bytes:
+def resource(writer: Numbering, kind: Attribute, handle: int) -> bytes:
     """Elements that are the resource numbered `handle`."""
     return number(Attr.DENSE_RESOURCE) + number(writer.type(kind)) + number(handle)
 
@@ -172,16 +169,16 @@ def resource(writer: EntryWriter, kind: Attribute, handle: int) -> bytes:
 # -- locations ---------------------------------------------------------------------
 
 
-def _unknown_loc(_writer: EntryWriter, _attribute: UnknownLoc) -> bytes:
+def _unknown_loc(_writer: Numbering, _attribute: UnknownLoc) -> bytes:
     return number(Attr.UNKNOWN_LOC)
 
 
-def _call_site(writer: EntryWriter, attribute: CallSiteLoc) -> bytes:
+def _call_site(writer: Numbering, attribute: CallSiteLoc) -> bytes:
     callee, caller = writer.attribute(attribute.callee), writer.attribute(attribute.caller)
     return number(Attr.CALL_SITE_LOC) + number(callee) + number(caller)
 
 
-def _fused(writer: EntryWriter, attribute: FusedLoc) -> bytes:
+def _fused(writer: Numbering, attribute: FusedLoc) -> bytes:
     parts = _all(writer.attribute, cast("ArrayAttr[Attribute]", attribute.locations).data)
     if isinstance(attribute.metadata, NoneAttr):
         return number(Attr.FUSED_LOC) + parts
@@ -189,7 +186,7 @@ def _fused(writer: EntryWriter, attribute: FusedLoc) -> bytes:
     return number(Attr.FUSED_LOC_WITH_METADATA) + parts + metadata
 
 
-def _name_loc(writer: EntryWriter, attribute: NameLoc) -> bytes:
+def _name_loc(writer: Numbering, attribute: NameLoc) -> bytes:
     child: Attribute = attribute.location
     if isinstance(child, NoneAttr):
         child = UnknownLoc()
@@ -200,7 +197,7 @@ def _name_loc(writer: EntryWriter, attribute: NameLoc) -> bytes:
 # -- types -------------------------------------------------------------------------
 
 
-def _integer_type(_writer: EntryWriter, kind: IntegerType) -> bytes:
+def _integer_type(_writer: Numbering, kind: IntegerType) -> bytes:
     return number(Type.INTEGER) + number(kind.width.data << 2 | _SIGNEDNESS[kind.signedness.data])
 
 
@@ -208,12 +205,12 @@ def _plain(kind: Type) -> Encoder:
     return lambda writer, attribute: number(kind)
 
 
-def _function(writer: EntryWriter, kind: FunctionType) -> bytes:
+def _function(writer: Numbering, kind: FunctionType) -> bytes:
     inputs = _all(writer.type, kind.inputs.data)
     return number(Type.FUNCTION) + inputs + _all(writer.type, kind.outputs.data)
 
 
-def _complex(writer: EntryWriter, kind: ComplexType[Any]) -> bytes:
+def _complex(writer: Numbering, kind: ComplexType[Any]) -> bytes:
     return number(Type.COMPLEX) + number(writer.type(kind.element_type))
 
 
@@ -221,14 +218,14 @@ def _shape(shape: tuple[int, ...]) -> bytes:
     return signed_numbers([DYNAMIC if extent == DYNAMIC_INDEX else extent for extent in shape])
 
 
-def _tensor(writer: EntryWriter, kind: TensorType[Any]) -> bytes:
+def _tensor(writer: Numbering, kind: TensorType[Any]) -> bytes:
     rest = _shape(kind.get_shape()) + number(writer.type(kind.element_type))
     if isinstance(kind.encoding, NoneAttr):
         return number(Type.TENSOR) + rest
     return number(Type.TENSOR_WITH_ENCODING) + number(writer.attribute(kind.encoding)) + rest
 
 
-def _memref(writer: EntryWriter, kind: MemRefType[Any]) -> bytes:
+def _memref(writer: Numbering, kind: MemRefType[Any]) -> bytes:
     from xdsl.dialects.builtin import AffineMapAttr
 
     shape = kind.get_shape()
@@ -241,11 +238,11 @@ def _memref(writer: EntryWriter, kind: MemRefType[Any]) -> bytes:
     return number(Type.MEMREF_IN_SPACE) + number(writer.attribute(kind.memory_space)) + rest
 
 
-def _tuple(writer: EntryWriter, kind: TupleType) -> bytes:
+def _tuple(writer: Numbering, kind: TupleType) -> bytes:
     return number(Type.TUPLE) + _all(writer.type, kind.types.data)
 
 
-def _unranked_memref(writer: EntryWriter, kind: UnrankedMemRefType[Any]) -> bytes:
+def _unranked_memref(writer: Numbering, kind: UnrankedMemRefType[Any]) -> bytes:
     element = number(writer.type(kind.element_type))
     if isinstance(kind.memory_space, NoneAttr):
         return number(Type.UNRANKED_MEMREF) + element
@@ -253,11 +250,11 @@ def _unranked_memref(writer: EntryWriter, kind: UnrankedMemRefType[Any]) -> byte
     return number(Type.UNRANKED_MEMREF_IN_SPACE) + space + element
 
 
-def _unranked_tensor(writer: EntryWriter, kind: UnrankedTensorType[Any]) -> bytes:
+def _unranked_tensor(writer: Numbering, kind: UnrankedTensorType[Any]) -> bytes:
     return number(Type.UNRANKED_TENSOR) + number(writer.type(kind.element_type))
 
 
-def _vector(writer: EntryWriter, kind: VectorType[Any]) -> bytes:
+def _vector(writer: Numbering, kind: VectorType[Any]) -> bytes:
     rest = b"".join(map(signed, kind.get_shape()))
     rest = number(len(kind.get_shape())) + rest + number(writer.type(kind.element_type))
     if not kind.get_num_scalable_dims():

@@ -55,7 +55,6 @@ class EntryWriter:
         self.dialects: dict[str, int] = {}
         #: the blobs that attributes name, by key
         self.resources: dict[str, ResourceBlob | None] = {}
-        #: of quantized types: the bytes of storage and expressed type
         self.heads: dict[tuple[Storage, str], bytes] = {}
         self._handles: dict[str, int] = {}
         self._attributes = _Table()

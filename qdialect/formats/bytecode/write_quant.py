@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qdialect.formats.bytecode.emitter import number, signed, signed_numbers
+from qdialect.formats.bytecode.emitter import Numbering, number, signed, signed_numbers
 from qdialect.formats.bytecode.layout import Quant
 from qdialect.formats.bytecode.numbers import signed_value
 from qdialect.formats.bytecode.write_builtin import double
@@ -23,11 +23,8 @@ from qdialect.qparams.parameters import Layout, QParams, Storage
 from qdialect.quant.text_version import TextVersion, current_version
 from qdialect.quant.types import AnyType, CalibratedType, UniformType
 
-if TYPE_CHECKING:
-    from qdialect.formats.bytecode.write_entries import EntryWriter
 
-
-def encoded(writer: EntryWriter, kind: Attribute) -> bytes | None:
+def encoded(writer: Numbering, kind: Attribute) -> bytes | None:
     """The bytes of a type; None if it is written as text."""
     if isinstance(kind, UniformType):
         return _uniform(writer, kind.data)
@@ -63,7 +60,7 @@ def _integer(storage: Storage) -> IntegerType:
     return IntegerType(storage.width)
 
 
-def _storage(writer: EntryWriter, storage: Storage) -> bytes | None:
+def _storage(writer: Numbering, storage: Storage) -> bytes | None:
     """Flags and storage type."""
     if storage.quantile is not None:
         return None
@@ -76,7 +73,7 @@ def _bounds(storage: Storage) -> bytes:
     return signed(storage.min) + signed(storage.max)
 
 
-def _uniform(writer: EntryWriter, qparams: QParams) -> bytes | None:
+def _uniform(writer: Numbering, qparams: QParams) -> bytes | None:
     key = qparams.storage, qparams.expressed
     head = writer.heads.get(key)
     if head is None:
@@ -106,9 +103,7 @@ def _uniform(writer: EntryWriter, qparams: QParams) -> bytes | None:
     )
 
 
-def _elements(
-    writer: EntryWriter, element: Any, shape: tuple[int, ...], values: list[Any]
-) -> bytes:
+def _elements(writer: Numbering, element: Any, shape: tuple[int, ...], values: list[Any]) -> bytes:
     data = BytesAttr(element.pack(values))
     dense = DenseIntOrFPElementsAttr(TensorType(element, shape), data)
     return number(writer.attribute(dense))
