@@ -47,6 +47,7 @@ ALWAYS = (
     "python -m qdialect optimize m.mlir -o o.mlir -q",
     "qopt-opt m.mlir -p canonicalize -o o.mlir",
     "qopt-translate --help",
+    "qopt-lsp --help",
 )
 EXPORT = ("qopt-translate --export-onnx m.mlir -o o.onnx", "qopt optimize o.onnx -o p.onnx -q")
 REPORT = ("qopt inspect m.mlir --report r.html",)

@@ -13,6 +13,7 @@ from qdialect.lsp.entities import Kind
 from qdialect.lsp.index import Index
 from qdialect.lsp.processes import Process
 from qdialect.lsp.vocabulary import TYPES, pass_options, passes
+from qdialect.numerics.contract import Numerics
 
 MOST = 200
 """Suggestions at once; what is typed next asks again."""
@@ -138,7 +139,7 @@ def _of_pipeline(text: str) -> tuple[int, list[_Item]]:
         if listed == "bool":
             choices = ("true", "false")
         if value[1] == "numerics":
-            choices = ("exact", "ties", "bounded", "relaxed")
+            choices = [str(level) for level in Numerics]
         kind = lsp.CompletionItemKind.EnumMember
         return len(value[2]), [_Item(each, kind) for each in choices]
     length = len(re.findall(r"[\w-]*$", opened[2])[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -46,6 +47,8 @@ class Document:
         self.is_open = True
         self._chunks: list[tuple[int, str]] | None = None
         self._indices: dict[str, Index] = {}
+        #: those that threads are at
+        self._made: dict[str, asyncio.Task[Index]] = {}
 
     @property
     def path(self) -> Path | None:
@@ -97,16 +100,35 @@ class Document:
         """The index of a chunk; Stopped if the text changes meanwhile."""
         text = self.chunks()[number][1]
         found = self._indices.get(text)
-        if found is None:
-            if len(text) <= INDEXED_AT_ONCE:
-                found = Index(text)
-            else:
-                version = self.version
-                found = await asyncio.to_thread(Index, text, lambda: self.version == version)
-            now = {text for _, text in self.chunks()}
-            self._indices = {text: each for text, each in self._indices.items() if text in now}
+        if found is None and len(text) <= INDEXED_AT_ONCE:
+            found = self._indices[text] = Index(text)
+        if found is not None:
+            return found
+        made = self._made.get(text)
+        if made is None:
+            made = self._made[text] = asyncio.create_task(self._index(text, self.version))
+            # That it was stopped is news for those who wait for it, if there are any.
+            made.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(made)
+
+    async def _index(self, text: str, version: int) -> Index:
+        try:
+            found = await asyncio.to_thread(Index, text, lambda: self.version == version)
             self._indices[text] = found
-        return found
+            return found
+        finally:
+            del self._made[text]
+
+    def _forget(self) -> None:
+        """Drop the indices of chunks that are not there any more."""
+        now = {text for _, text in self.chunks()}
+        self._indices = {text: each for text, each in self._indices.items() if text in now}
+
+    async def prepare(self) -> None:
+        """Make the indices before somebody asks for them."""
+        self._forget()
+        with suppress(Stopped):
+            await self.indices()
 
     async def indices(self) -> list[tuple[int, Index]]:
         """The indices of all chunks, each with its offset."""

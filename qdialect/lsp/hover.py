@@ -10,10 +10,10 @@ from functools import cache
 
 from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue, Use
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.analysis.ranges import ranges_anew
+from qdialect.analysis.ranges import ranges
 from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.lsp.history import Event
@@ -123,20 +123,22 @@ def type_text(kind: Attribute, text: str) -> str:
 def value_text(values: Sequence[SSAValue], index: int | None, name: str, ctx: QContext) -> str:
     """The value `name`; without an index, all results that share the name."""
     chosen = list(values) if index is None else list(values[index : index + 1])
+    if isinstance(values[0], BlockArgument):
+        chosen = [values[0]]  # others are the same argument in other regions
     if not chosen:
         return f"`{name}` has {len(values)} results, from 0 on"
     parts: list[str] = []
     for position, value in enumerate(chosen):
         shown = f"{name}#{position}" if len(chosen) > 1 else name
         lines = [*type_lines(value.type), *_range_lines(value, ctx)]
-        lines.append(_origin(value))
+        same = values if isinstance(value, BlockArgument) else [value]
+        lines.append(_origin(value, [use for each in same for use in each.uses]))
         parts.append(_joined(code(f"{shown} : {shortened(str(value.type))}"), lines))
     return "\n\n".join(parts)
 
 
-def _origin(value: SSAValue) -> str:
+def _origin(value: SSAValue, uses: Sequence[Use]) -> str:
     owner = value.owner
-    uses = list(value.uses)
     users: dict[str, None] = dict.fromkeys(use.operation.name for use in uses)
     by = f" by {_some((f'`{each}`' for each in users), len(users))}" if uses else ""
     used = f"used {len(uses)} times{by}" if len(uses) != 1 else f"used once{by}"
@@ -151,7 +153,7 @@ def _origin(value: SSAValue) -> str:
 def _range_lines(value: SSAValue, ctx: QContext) -> list[str]:
     """What is known of the values, whatever the inputs of the function are."""
     try:
-        known = ranges_anew(ctx)
+        known = ranges(ctx)
         codes, real = known.of(value), known.real(value)
     except (ArithmeticError, LookupError, ValueError, NotImplementedError):
         return []  # an analysis of ops it was not made for

@@ -6,6 +6,7 @@ pygls is not a dependency of the package; without it the command says what to in
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -53,6 +54,8 @@ def _run(argv: Sequence[str]) -> int:
     gc.set_threshold(200_000, 20, 100)
     server = make_server()
     if port is not None:
+        # pygls leaves by SystemExit in a callback, which asyncio would report as an error.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         server.start_tcp("127.0.0.1", port)
     else:
         # What anything else prints must not get among the messages.

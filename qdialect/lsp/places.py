@@ -124,4 +124,6 @@ class _PlacedParser(MLIRParser):
     @override
     def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
         super()._register_ssa_definition(name, values, span)
-        self.found.values[span.start] = tuple(values)
+        # The header of a loop may name an argument of each of its regions.
+        known = self.found.values.get(span.start, ())
+        self.found.values[span.start] = (*known, *values)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from qdialect.errors import QError, UsageError
+from qdialect.errors import UsageError
 from qdialect.formats.mlir.read import parse_text, verify_module
 from qdialect.formats.mlir.write import blob_keys, module_text
 from qdialect.lsp.checks import Options, session_for
@@ -52,7 +52,10 @@ def specs_of(pipeline: str, target: str) -> list[PassSpec]:
         for option, values in spec.options:
             if option != "numerics" or len(values) != 1:
                 raise UsageError("'optimize' has one option, numerics", code="bad-option")
-            level = str(Numerics.parse(values[0]))
+            try:
+                level = str(Numerics.parse(values[0]))
+            except ValueError as error:
+                raise UsageError(str(error), code="bad-option") from None
         specs += parse_pipeline(optimize_pipeline(target, level))
     return specs
 
@@ -101,12 +104,3 @@ def _cut(text: str, function: str) -> str:
 def _diff(before: str, after: str, name: str, pipeline: str) -> str:
     lines: Sequence[list[str]] = [each.splitlines(keepends=True) for each in (before, after)]
     return "".join(difflib.unified_diff(lines[0], lines[1], name, f"{name} after {pipeline}", n=3))
-
-
-def mistake(pipeline: str, target: str = "generic") -> str:
-    """What is wrong with a pipeline, or nothing."""
-    try:
-        PassRegistry().build(specs_of(pipeline, target))
-    except QError as error:
-        return error.message
-    return ""

@@ -47,6 +47,7 @@ _DEFINES_SYMBOL = re.compile(
     r"(?:^|[._])(?:func(?:_op)?|module|global\w*|pattern|class|kernel|sequence)$"
 )
 _SYMBOL_BEFORE = re.compile(r'(?:@(?:[\w$.-]+|"[^"\n]*")|\b(?:workgroup|private))$')
+_ARGUMENTS_BEFORE = re.compile(r"\breducer$")
 _LABEL_BEFORE = re.compile(r"\^[\w$.-]+$")
 _VALUES_ONLY = re.compile(r"\([\s%\w$.,-]*")
 _ANONYMOUS = re.compile(r"[)\]\n]\s*$")
@@ -285,6 +286,8 @@ class _Reader:
             return "@("
         if not top.op:
             return "^(" if _LABEL_BEFORE.search(before) else "("
+        if _ARGUMENTS_BEFORE.search(before):
+            return "@("
         if self.text[end_of_blank(self.text, start + 1)] != "%":
             return "("
         closing = self.text.find(")", start)
@@ -292,7 +295,7 @@ class _Reader:
         after = _next(self.text, closing + 1)
         if after in ("=", "in") and _VALUES_ONLY.fullmatch(inner):
             return "(("
-        return "@(" if after == "{" and ":" in inner and _ANONYMOUS.search(before) else "("
+        return "@(" if after in ("{", "(") and ":" in inner and _ANONYMOUS.search(before) else "("
 
     def _open(self, mark: str, start: int, end: int) -> None:
         top, region = self.stack[-1], self.regions[-1]
@@ -309,9 +312,9 @@ class _Reader:
         opened = _Open("{", number, outline)
         self.stack.append(opened)
         self.regions.append(opened)
+        # All regions of an op see what its header defines.
         for entity in region.header:
             self._add(entity, number)
-        region.header = []
         if region.symbol is not None and region.symbol.body < 0:
             region.symbol.body = number
 

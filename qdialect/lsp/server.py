@@ -146,6 +146,7 @@ class Server(LanguageServer):
         finally:
             if not kept:
                 self.processes.give(process)
+        await document.prepare()
 
     def _refresh_hints(self) -> None:
         """Types are known now: the client may ask for hints again."""

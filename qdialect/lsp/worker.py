@@ -172,12 +172,6 @@ class Worker:
         done = runs.run(text, name, pipeline, function, target, Options(**options))
         return {**done._asdict(), "events": [event.text() for event in done.events]}
 
-    def mistake(self, pipeline: str) -> str:
-        """What is wrong with a pipeline."""
-        from qdialect.lsp import runs
-
-        return runs.mistake(pipeline)
-
 
 def _shifted(problem: Problem, by: int) -> Answer:
     found = asdict(problem)

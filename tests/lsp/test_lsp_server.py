@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -228,7 +229,7 @@ def test_lenses_run_passes_and_show_the_diff(client: Client, uri: str) -> None:
 
 def test_a_pipeline_that_is_wrong_is_an_error_with_a_reason(client: Client, uri: str) -> None:
     argument = {"uri": uri, "pipeline": "sink-rescal"}
-    with pytest.raises(JsonRpcException, match="unknown pass 'sink-rescal'; did you mean"):
+    with pytest.raises(JsonRpcException, match=r"'sink-rescal'.*did you mean"):
         client.run(
             client.lsp.workspace_execute_command_async(
                 lsp.ExecuteCommandParams("qopt.showDiff", [argument])
@@ -331,7 +332,7 @@ def test_a_large_file_does_not_keep_the_server_from_answering(client: Client) ->
     text = module_text(chain(600, "quantized"), new_context())
     client.open(uri, text)
     slowest = 0.0
-    for number in range(5):
+    for number in range(3):
         client.replace(uri, "{\n", f"{{\n// {number}\n")
         client.run(asyncio.sleep(0.05))
         where = client.at(small, "nn.relu ^%0")
@@ -378,18 +379,47 @@ def test_the_command_line(arguments: list[str], code: int, said: str) -> None:
     assert said in done.stdout + done.stderr
 
 
+INITIALIZE = {
+    "id": 1,
+    "method": "initialize",
+    "params": {"capabilities": {}, "processId": None, "rootUri": None},
+}
+SHUTDOWN = {"id": 2, "method": "shutdown"}
+EXIT = {"method": "exit"}
+
+
+def framed(body: dict[str, Any]) -> bytes:
+    """A message as it is sent."""
+    data = json.dumps({"jsonrpc": "2.0", **body}).encode()
+    return b"Content-Length: %d\r\n\r\n%s" % (len(data), data)
+
+
+def test_on_a_port() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "qdialect.lsp.main", f"--tcp={port}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        answer = b""
+        for _ in range(300):
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+                    connection.sendall(framed(INITIALIZE) + framed(SHUTDOWN))
+                    while b'"id": 2' not in answer:
+                        answer += connection.recv(1 << 16)
+                    connection.sendall(framed(EXIT))
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+        _, errors = server.communicate(timeout=60)
+    assert b'"hoverProvider":' in answer
+    assert (server.returncode, errors) == (0, "")
+
+
 def test_it_ends_when_the_client_is_gone() -> None:
-    message = json.dumps(
-        {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "initialize",
-            "params": {"capabilities": {}, "processId": None, "rootUri": None},
-        }
-    ).encode()
     done = subprocess.run(
         [sys.executable, "-m", "qdialect.lsp.main"],
-        input=b"Content-Length: %d\r\n\r\n%s" % (len(message), message),
+        input=framed(INITIALIZE),
         capture_output=True,
         timeout=60,
         check=False,

@@ -24,6 +24,7 @@ from qdialect.cli.commands import COMMANDS
 from qdialect.cli.flags import Command
 from qdialect.context import new_context
 from qdialect.dialects import load
+from qdialect.lsp import main as language_server
 from qdialect.passes import PASSES
 from qdialect.targets.describe import description
 from qdialect.targets.installed import get_target, list_targets
@@ -184,7 +185,7 @@ def targets_page() -> str:
 
 def commands() -> list[Command]:
     """Every command of ours."""
-    return [*COMMANDS.values(), opt.COMMAND, translate.COMMAND]
+    return [*COMMANDS.values(), opt.COMMAND, translate.COMMAND, language_server.COMMAND]
 
 
 def commands_page() -> str:
