@@ -318,7 +318,7 @@ def are_weights_inline(args: Arguments) -> bool:
     return args.switch("mlir-print-op-generic") or args.has("quant-text")
 
 
-def is_bytecode_wanted(args: Arguments) -> bool:
+def is_bytecode_requested(args: Arguments) -> bool:
     """Whether flags ask for bytecode, by their name or by that of the file."""
     from qdialect.formats.bytecode.layout import SUFFIX
 

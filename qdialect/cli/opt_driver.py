@@ -14,7 +14,7 @@ from qdialect.cli.flags import (
     Arguments,
     are_weights_inline,
     bytecode_version,
-    is_bytecode_wanted,
+    is_bytecode_requested,
     write,
     write_binary,
 )
@@ -96,7 +96,7 @@ class OptDriver:
             from qdialect.cli.printing import chosen_style
 
             self.spelling["style"] = chosen_style(args)
-        self.writes_bytecode = is_bytecode_wanted(args)
+        self.writes_bytecode = is_bytecode_requested(args)
         self.strict = args.switch("verify-quant-strict")
         self.sources = Sources()
         self.code = OK

@@ -19,7 +19,7 @@ from qdialect.cli.flags import (
     Command,
     are_weights_inline,
     bytecode_version,
-    is_bytecode_wanted,
+    is_bytecode_requested,
     parse,
     switch,
     value,
@@ -201,7 +201,7 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
     codes = name not in _WITH_TYPES and (interface == "codes" or (strict and interface is None))
     integers = integer_model(Model(module, ctx), codes, name)
     model = lowered_model(integers, name, codes=codes, strict=strict)
-    if is_bytecode_wanted(args):
+    if is_bytecode_requested(args):
         _write_bytecode(args, model.module, model.ctx, path)
         return
     # The weights are in the text, which other tools read: they know no store of ours.
@@ -220,7 +220,7 @@ def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Argume
         "debuginfo": args.switch("mlir-print-debuginfo"),
         "text_version": args.text("quant-text"),
     }
-    if is_bytecode_wanted(args):
+    if is_bytecode_requested(args):
         _write_bytecode(args, module, ctx, path)
     elif path is None:
         write(module_text(module, ctx, inline_weights=True, **spelling))

@@ -89,8 +89,10 @@ class Scanner:
 
     def expect(self, character: str) -> None:
         """Step over one punctuation character."""
+        before = self.position
         if not self.accept(character):
-            raise QuantSyntaxError(f"expected '{character}'", self.position)
+            # As upstream does: behind the token before it.
+            raise QuantSyntaxError(f"expected '{character}'", before)
 
     def accept_identifier(self) -> str | None:
         """A name without prefix: letters, digits, `_`, `$` and `.`."""
@@ -445,7 +447,6 @@ def _read_param(scan: Scanner, expressed: str, printed: bool = False) -> tuple[f
     of the expressed type.  With `printed`, eight hexadecimal digits are the bits of
     an f32, and a decimal may leave the range by what six digits cannot express.
     """
-    start = scan.here()
     bits = scan.accept_f32_bits() if printed and expressed == "f32" else None
     scale = scan.expect_float() if bits is None else bits
     fmt = FORMATS[expressed]
@@ -454,7 +455,7 @@ def _read_param(scan: Scanner, expressed: str, printed: bool = False) -> tuple[f
         raise QuantSyntaxError(
             f"scale {_c_text(scale)} out of expressed type range "
             f"[{fmt.smallest:e}, {fmt.largest:e}]",
-            start,
+            scan.here(),
         )
     return scale, scan.expect_integer() if scan.accept(":") else 0
 

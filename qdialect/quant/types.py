@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -139,6 +140,16 @@ QuantizedType = UniformType | AnyType | CalibratedType
 _Value = TypeVar("_Value")
 
 
+_OF_THE_WHOLE = (
+    "illegal storage min and storage max",
+    "illegal quantized dimension",
+    "illegal block size",
+    "illegal min and max",
+)
+"""Errors that upstream reports where the name of the type stands."""
+_NAME = re.compile(r"[a-z]+(?=\s*\Z)")
+
+
 def _read(parser: AttrParser, reader: Callable[[str, int, Aliases], tuple[_Value, int]]) -> _Value:
     """Read from the raw text at the parser's current token and move the parser on."""
 
@@ -151,7 +162,11 @@ def _read(parser: AttrParser, reader: Callable[[str, int, Aliases], tuple[_Value
     try:
         value, end = reader(parser.lexer.input.content, parser.pos, alias)
     except QuantSyntaxError as error:
-        parser.raise_error(error.message, error.position)
+        position = error.position
+        if error.message.startswith(_OF_THE_WHOLE):
+            name = _NAME.search(parser.lexer.input.content, 0, parser.pos)
+            position = name.start() if name else position
+        parser.raise_error(error.message, position)
     # The lexer has no public way to move on.
     parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
     return value

@@ -3,7 +3,7 @@
 xDSL's verifiers refuse some ops that upstream's accept (other element types, scalable vectors,
 attributes that came later). For what is read, the class is therefore a subclass of xDSL's that
 checks what the row says instead; `isinstance` and the names of operands are xDSL's. The ops of
-`EXACT` keep xDSL's verifier, which is as upstream's there.
+`upstream.EXACT` keep xDSL's verifier, which is as upstream's there.
 """
 
 from __future__ import annotations
@@ -53,9 +53,6 @@ from qdialect.upstream.states import inherent_as_attribute
 from qdialect.upstream.table import Row, Value, find_row
 from qdialect.upstream.verifiers import check
 
-#: dialects whose ops xDSL verifies as upstream does
-EXACT = frozenset(("builtin", "func", "quant", "stablehlo"))
-
 _TRAITS = {
     "terminator": IsTerminator,
     "isolated": IsolatedFromAbove,
@@ -78,8 +75,6 @@ def op_class(name: str, base: type[Operation] | None) -> type[Operation] | None:
         return _unverified(name, base) if name.partition(".")[0] in OTHER_DIALECTS else base
     if base is None:
         return _made(row)
-    if name.partition(".")[0] in EXACT:
-        return base
     inherent_as_attribute(base)
     return type(base.__name__, (base,), {"verify_": _verify, "__module__": base.__module__})
 

@@ -251,13 +251,16 @@ def assign_types(state: Reading, names: Sequence[str], found: list[Attribute]) -
         return
     operands = {value.name for value in state.row.operands}
     repeats = {value.name: value.repeat for value in (*state.row.operands, *state.row.results)}
-    single = sum(not repeats[name] for name in names)
+    rest = [name for name in names if name not in operands]
+    many = sum(bool(repeats[name]) for name in rest)
+    left = len(found) - sum(len(state.operands.get(name, ())) for name in operands & {*names})
+    each = (left - (len(rest) - many)) // many if many else 0
     start = 0
     for name in names:
         if name in operands:
             size = len(state.operands.get(name, ()))
         else:
-            size = max(len(found) - single, 0) if repeats[name] else 1
+            size = max(each, 0) if repeats[name] else 1
         state.types[name] = found[start : start + size]
         start += size
     if start != len(found):
@@ -630,6 +633,7 @@ _MODULES = {
     "TypeList": "types",
     "TypeUnless": "types",
     "VariableOpTypeOrInitialValue": "properties",
+    "Scan": "loops_and_reductions",
     "VariadicOperandWithAttribute": "dimension_numbers",
     "VariadicSameOperandsAndResultType": "operation_types",
     "Visibility": "functions",
@@ -637,6 +641,11 @@ _MODULES = {
     "WindowAttributes": "dimension_numbers",
     "WordDictionary": "properties",
 }
+
+
+def is_custom(name: str) -> bool:
+    """Whether there is a directive `custom<name>`."""
+    return name in _MODULES
 
 
 @cache

@@ -24,11 +24,15 @@ from qdialect.upstream.directives import (
     Space,
     Successor,
     Types,
+    is_custom,
 )
 from qdialect.upstream.directives import custom as customs
 from qdialect.upstream.table import Row, find_row
 
 _TOKEN = re.compile(r"\s*(`[^`]*`|\"(?:[^\"\\]|\\.)*\"|\$\w+|custom<\w+>|[\w-]+|[(){}?^:,|])")
+
+
+_CUSTOM = re.compile(r"custom<(\w+)>")
 
 
 class Format(NamedTuple):
@@ -40,9 +44,11 @@ class Format(NamedTuple):
 
 @cache
 def format_of(name: str) -> Format | None:
-    """The format of an op; None if it has none."""
+    """The format of an op; None if it has none, or one with a directive that nobody wrote."""
     row = find_row(name)
     if row is None or not row.format:
+        return None
+    if not all(is_custom(word) for word in _CUSTOM.findall(row.format)):
         return None
     return _Grammar(row).read()
 

@@ -69,7 +69,8 @@ class Reading:
             repeats = {
                 value.name: value.repeat for value in (*self.row.operands, *self.row.results)
             }
-            if name in self.operands and not self.operands[name] and repeats[name]:
+            absent = repeats.get(name) and not self.operands.get(name)
+            if absent and name in {value.name for value in self.row.operands}:
                 known = []
             elif rule is not None:
                 known = list(self._inferred(name, *rule))

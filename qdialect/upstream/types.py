@@ -94,5 +94,6 @@ RULES: Mapping[str, Callable[[Types], Types]] = {
     "elements": _elements,
     "outer": _outer,
     "tensors": _tensors,
+    "i1each": lambda types: [i1] * len(types),
 }
 """Types from types, by the word of the rule."""

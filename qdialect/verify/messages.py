@@ -14,17 +14,17 @@ _Words = Callable[[Operation, Match[str]], str]
 
 
 def _counted(op: Operation, found: Match[str]) -> str:
-    wanted, what, given = int(found[1]), found[2], found[3]
+    expected, what, given = int(found[1]), found[2], found[3]
     if what == "region":
-        return "requires one region" if wanted == 1 else f"expected {wanted} regions"
+        return "requires one region" if expected == 1 else f"expected {expected} regions"
     if what == "successor":
-        return f"requires {wanted} successor{'s'[: wanted != 1]} but found {given}"
+        return f"requires {expected} successor{'s'[: expected != 1]} but found {given}"
     if what == "result":
         return {0: "requires zero results", 1: "requires one result"}.get(
-            wanted, f"expected {wanted} results"
+            expected, f"expected {expected} results"
         )
     return {0: "requires zero operands", 1: "requires a single operand"}.get(
-        wanted, f"expected {wanted} operands, but found {given}"
+        expected, f"expected {expected} operands, but found {given}"
     )
 
 

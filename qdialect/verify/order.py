@@ -47,13 +47,13 @@ def order_errors(top: Operation) -> Iterator[InputError]:
             if id(operand) not in visible:
                 yield _misuse(top, entry, operand)
                 return
-        results = [id(result) for result in entry.results]
         if entry.regions and not is_isolated(type(entry)):
             # Its own results are not visible inside of it, but in a graph, where they are already.
-            pending.append(_Defined(results))
+            pending.append(_Defined([id(result) for result in entry.results]))
             _enter(entry, visible, pending)
-        else:
-            visible.update(results)
+            continue
+        for result in entry.results:
+            visible.add(id(result))
 
 
 @cache

@@ -35,14 +35,14 @@ def region_errors(op: Operation) -> Iterator[InputError]:
             if last is None and not _needs_no_terminator(op, region):
                 yield invalid_place(op, "empty block: expect at least a terminator")
                 return
-            for inner in block.ops:
-                if inner.successors and inner is not last:
-                    yield invalid(
-                        inner,
-                        "operation with block successors must terminate its parent block",
-                        bare=True,
-                    )
-                    return
+
+
+def successor_error(op: Operation) -> InputError | None:
+    """The error of an op with successors that is not the last in its block."""
+    if op.parent is None or op.parent.last_op is op:
+        return None
+    message = "operation with block successors must terminate its parent block"
+    return invalid(op, message, bare=True)
 
 
 def terminator_errors(op: Operation) -> Iterator[InputError]:
@@ -64,12 +64,11 @@ def terminator_errors(op: Operation) -> Iterator[InputError]:
 
 
 def _is_one_good_block(op: Operation, region: Region, first: Block) -> bool:
-    """Whether the region is one block in which no op has successors, as nearly all are."""
-    if first is not region.last_block:
+    """Whether the region is one block that nothing is wrong with, as nearly all are."""
+    last = first.last_op
+    if first is not region.last_block or (last is not None and last.successors):
         return False
-    if first.last_op is None:
-        return _needs_no_terminator(op, region)
-    return not any(inner.successors for inner in first.ops)
+    return last is not None or _needs_no_terminator(op, region)
 
 
 def _needs_no_terminator(op: Operation, region: Region) -> bool:

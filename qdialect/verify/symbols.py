@@ -124,10 +124,10 @@ def _check_call(op: Operation, symbols: Symbols) -> None:
     for index, (kind, result) in enumerate(zip(function.outputs, op.result_types, strict=True)):
         if kind != result:
             given = ", ".join(f"'{each}'" for each in op.result_types)
-            wanted = ", ".join(f"'{each}'" for each in function.outputs)
+            expected = ", ".join(f"'{each}'" for each in function.outputs)
             raise VerifyException(
                 f"result type mismatch at index {index}\n"
-                f"      op result types: {given}\nfunction result types: {wanted}"
+                f"      op result types: {given}\nfunction result types: {expected}"
             )
 
 

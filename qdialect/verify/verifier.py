@@ -37,7 +37,7 @@ from qdialect.verify.cache import VerifiedOps
 from qdialect.verify.functions import BRANCHES, IN_PLACE, check_branch
 from qdialect.verify.order import is_isolated, order_errors
 from qdialect.verify.reports import invalid
-from qdialect.verify.structure import region_errors, terminator_errors
+from qdialect.verify.structure import region_errors, successor_error, terminator_errors
 from qdialect.verify.symbols import is_symbol_table, symbol_errors
 from qdialect.weights import BlobStore
 
@@ -238,8 +238,11 @@ def _first_error_in(
             if error is not None:
                 return error
             continue
+        successors = op.successors
+        if successors and (error := successor_error(op)) is not None:
+            return error
         key = verified.key(op)
-        if key is not None and key in verified and not op.successors:
+        if key is not None and key in verified and not successors:
             if verified.has_valid_types(op):
                 continue
             quant = checker.needed(op)

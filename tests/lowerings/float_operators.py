@@ -2,7 +2,8 @@
 
 A bound is a number of units u = 2**-24 (half of what is between 1 and the next float) times a
 magnitude, for each element: of the result itself (`ulps`), of the same op on absolute values
-(`sums`: what is added up), or of a number given (`of`). docs/design/019-floats-in-exports.md says why.
+(`sums`: what is added up), or of a number given (`of`). Why is in
+docs/design/019-floats-in-exports.md.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ ops in a row of which a layer norm multiplies what is off by up to 1 / sqrt(0.01
 
 
 @pytest.mark.parametrize(("to", "engine"), PATHS, ids=str)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_integers_are_equal_and_floats_near(seed: int, to: str, engine: str) -> None:
     hold(seed, to, engine)
 
@@ -53,7 +53,7 @@ def hold(seed: int, to: str, engine: str) -> None:
 
 
 def test_every_path_takes_them() -> None:
-    for seed in range(10):
+    for seed in range(2, 6):
         for to in READS:
             export = EXPORTS[to]
             text = mixed_network(seed).text

@@ -14,6 +14,9 @@ from engine_support import prepared
 from op_configurations import GROUPS, Program
 
 from qdialect.api import run_passes
+from qdialect.raising.tosa.convert import handlers
+from qdialect.reference.tosa import KERNELS
+from qdialect.reference.tosa.control import STRUCTURED
 
 _HEAD = """# What ops become in TOSA
 
@@ -25,9 +28,10 @@ are those in which a lowering may hold its values otherwise: other storage, layo
 rounds up (not needed with `rounding half_up`).
 
 Functions of one operand are tables first (`form-tables`), composites their parts
-(`lower-composites`). An export computes in floats what has no exact form here: dilated pools, a bilinear
-resize whose weights are no ratios. Refused: dynamic shapes, `nn.top_k`, `nn.conv_transpose3d`. A backend's own op lowers by its index map if it is declared as a movement, and else by
-what it puts in `session.lowerings["tosa"]`.
+(`lower-composites`). An export computes in floats what has no exact form here, such as dilated
+pools, or a bilinear resize whose weights are no ratios. Refused: dynamic shapes, `nn.top_k`,
+`nn.conv_transpose3d`. A backend's own op lowers by its index map if it is declared as a movement,
+and else by what it puts in `session.lowerings["tosa"]`.
 
 | op | TOSA operations | configurations |
 |---|---|---|
@@ -54,7 +58,22 @@ def table() -> str:
                 for name in _named(lines[int(at[1]) - 1]):
                     used.setdefault(name, set()).add(op.name.removeprefix("tosa."))
     rows = [f"| `{n}` | {_listed(used.get(n, set()))} | {counted[n]} |" for n in sorted(counted)]
-    return _HEAD + "\n".join(rows) + "\n"
+    return _HEAD + "\n".join(rows) + "\n" + _way_in()
+
+
+def _way_in() -> str:
+    """What comes back, and what runs."""
+    raised = sorted(handlers())
+    run = sorted(
+        name.removeprefix("tosa.") for name in (*KERNELS, *STRUCTURED) if name[:4] == "tosa"
+    )
+    stays = [name for name in run if name not in (*raised, "const", "const_shape")]
+    listed = [", ".join(f"`{name}`" for name in names) for names in (raised, stays)]
+    return (
+        "\n## The way in\n\n`raise-tosa` makes ops of `nn` and `quant` of these, where they have a "
+        f"counterpart ([Start from TOSA](../howto/start-from-tosa.md)): {listed[0]}.\n\n"
+        f"These stay, and run in the interpreter: {listed[1]}.\n"
+    )
 
 
 def _named(line: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tosa_programs import inputs, program
 
 from qdialect.context import new_context
 from qdialect.engines.installed import engine_named
@@ -12,6 +11,7 @@ from qdialect.engines.program import Program
 from qdialect.errors import InputError, QError
 from qdialect.formats.mlir.read import read_module, verify_module
 from qdialect.reference import Interpreter
+from tests.generators.tosa_programs import inputs, program
 
 
 @pytest.mark.parametrize("seed", range(4))

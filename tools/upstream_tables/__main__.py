@@ -33,6 +33,7 @@ MLIR = {
     "cf": ("mlir/Dialect/ControlFlow/IR/ControlFlowOps.td",),
     "complex": ("mlir/Dialect/Complex/IR/ComplexOps.td",),
     "func": ("mlir/Dialect/Func/IR/FuncOps.td",),
+    "gpu": ("mlir/Dialect/GPU/IR/GPUOps.td",),
     "index": ("mlir/Dialect/Index/IR/IndexOps.td",),
     "linalg": (
         "mlir/Dialect/Linalg/IR/LinalgOps.td",

@@ -127,8 +127,9 @@ def _predicate(records: Records, record: Any) -> str:
     if kind == "PredCombinerNot":
         return f"not({parts[0]})"
     if kind == "PredCombinerSubstLeaves":
-        of_elements = "getElementType()" in record["replacement"]
-        return f"element({parts[0]})" if of_elements else parts[0]
+        if "getElementType" in record["replacement"]:
+            return f"element({parts[0]})"
+        return parts[0]
     if kind == "PredCombinerConcat" and "elementType" in record["prefix"]:
         return f"element({parts[0]})"
     return "unknown"

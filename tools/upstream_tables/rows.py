@@ -325,7 +325,6 @@ class Rows:
 
 
 _DEFAULT_VALUED = ("DefaultValuedAttr", "DefaultValuedOptionalAttr")
-_DEFAULT_VALUED = ("DefaultValuedAttr", "DefaultValuedOptionalAttr")
 _ARRAYS = {
     "DenseBoolArrayAttr": "i1",
     "DenseI8ArrayAttr": "i8",

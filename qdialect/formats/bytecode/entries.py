@@ -83,6 +83,8 @@ class Entries:
         self._size = 0
         #: a quantized type by all that is not its scale and zero point
         self.uniform_like: dict[tuple[int, ...], QParams] = {}
+        self.distinct = 0
+        """How many distinct attributes there were."""
         self.large: list[Attribute] = []
         """Those that stand for so many attributes that uses of them have to be counted."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -20,12 +21,17 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
 )
+from xdsl.ir import Attribute
+
+_WIDEST = 64
 
 Element = IntegerType | IndexType | AnyFloat | ComplexType[IntegerType] | ComplexType[AnyFloat]
 
 
-def is_expressible(kind: AnyFloat) -> bool:
-    """Whether xDSL holds the values of a float type, not only the type."""
+def is_expressible(kind: Attribute) -> bool:
+    """Whether xDSL holds the values of a type, not only the type."""
+    if isinstance(kind, IntegerType):
+        return cast("IntegerType[int, Signedness]", kind).width.data <= _WIDEST
     return not isinstance(kind, Float80Type | Float128Type)
 
 
@@ -46,7 +52,7 @@ def signed_value(bits: int, kind: IntegerType | IndexType) -> int:
 def dense_data(data: bytes, count: int, element: Element) -> bytes | None:
     """The bytes of xDSL for `count` elements; None if `data` is not of this many, or one."""
     if isinstance(element, IntegerType):
-        if not 0 < element.width.data <= 64:
+        if not 0 < element.width.data <= _WIDEST:
             return None
         if element.width.data == 1:
             return _from_bits(data, count, element)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
@@ -89,7 +89,10 @@ def _string(entries: Entries, cursor: Cursor) -> Attribute:
 
 def _quoted(text: str | bytes) -> str:
     data = text.encode() if isinstance(text, str) else text
-    return '"' + "".join(f"\\{byte:02X}" for byte in data) + '"'
+    plain = (
+        chr(byte) if 31 < byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in data
+    )
+    return f'"{"".join(plain)}"'
 
 
 def _typed_string(entries: Entries, cursor: Cursor) -> Attribute:
@@ -181,11 +184,16 @@ def _dense(entries: Entries, cursor: Cursor) -> Attribute:
     kind = cast("TensorType[Any]", _shaped(entries, cursor))
     data = cursor.take(cursor.count())
     count = math.prod(kind.get_shape())
-    element = kind.element_type
+    element: Any = kind.element_type
     if not isinstance(element, IntegerType | IndexType | AnyFloat | ComplexType):
         cursor.fail(f"dense elements of the type {element}")
     if count * 16 > _LARGEST and len(data) * 8 < count:
         cursor.fail(f"a splat of {count} elements is too large")
+    if not is_expressible(cast("Attribute", element)):
+        text = _wide_elements(data, kind, cast("Any", element))
+        if text is None:
+            cursor.fail(f"{len(data)} bytes for {kind}")
+        return entries.parsed(f"{text} : {entries.printed(kind)}")
     found = dense_data(data, count, cast("Any", element))
     if found is None:
         cursor.fail(f"{len(data)} bytes for {kind}")
@@ -205,14 +213,37 @@ def _dense_strings(entries: Entries, cursor: Cursor) -> Attribute:
     if count > cursor.left:
         cursor.fail(f"{count} strings are claimed in {cursor.left} bytes")
     texts = [_quoted(entries.any_string(cursor)) for _ in range(count)]
-    if not is_splat:
+    return entries.parsed(f"{_nested(texts, shape)} : {entries.printed(cast('Attribute', kind))}")
+
+
+def _nested(texts: list[str], shape: Sequence[int]) -> str:
+    """`dense<..>` of these elements, or of the one that all are."""
+    if len(texts) > 1:
         for extent in reversed(shape):
             texts = [
-                f"[{', '.join(texts[at : at + extent])}]"
-                for at in range(0, len(texts), max(extent, 1))
+                f"[{', '.join(texts[at : at + extent])}]" for at in range(0, len(texts), extent)
             ]
-    text = texts[0] if texts else ""
-    return entries.parsed(f"dense<{text}> : {entries.printed(cast('Attribute', kind))}")
+    return f"dense<{texts[0] if texts else ''}>"
+
+
+def _wide_elements(data: bytes, kind: TensorType[Any], element: Any) -> str | None:
+    """`dense<..>` of elements that xDSL cannot hold; None if there are not so many."""
+    if isinstance(element, IntegerType):
+        width: int = cast("Any", element).width.data
+    elif isinstance(element, AnyFloat):
+        width = element.bitwidth
+    else:
+        return None
+    size = -(-width // 8)
+    count = math.prod(kind.get_shape())
+    if len(data) not in (size, size * count):
+        return None
+    bits = [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+    if isinstance(element, IntegerType):
+        texts = [str(signed_value(value, cast("IntegerType", element))) for value in bits]
+    else:
+        texts = [f"0x{value:0{2 * size}X}" for value in bits]
+    return _nested(texts, kind.get_shape())
 
 
 def _sparse(entries: Entries, cursor: Cursor) -> Attribute:
@@ -231,10 +262,10 @@ def _literal(entries: Entries, cursor: Cursor) -> str:
 
 
 def _distinct(entries: Entries, cursor: Cursor) -> Attribute:
-    # Each entry is an identity of its own; so is each place in the file.
-    start = cursor.at
+    # Each entry is an identity of its own.
     found = entries.attribute(cursor)
-    return entries.parsed(f"distinct[{start}]<{entries.printed(found)}>")
+    entries.distinct += 1
+    return entries.parsed(f"distinct[{entries.distinct - 1}]<{entries.printed(found)}>")
 
 
 # -- locations ---------------------------------------------------------------------

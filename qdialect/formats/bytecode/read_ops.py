@@ -49,7 +49,7 @@ class _Kind(NamedTuple):
     op: type[Operation]
     properties: frozenset[str]
     """Names of attributes that are properties of the op."""
-    held_as_attributes: frozenset[str]
+    as_attributes: frozenset[str]
     """Names of properties that xDSL's class of the op has among its attributes."""
 
 
@@ -233,8 +233,8 @@ class OpReader:
                 native = self._properties.read(*self._names[name], key[1], cursor)
                 self._native[key] = native
             properties = {**properties, **native}
-            for held in kind.held_as_attributes & native.keys():
-                attributes = {**attributes, held: properties.pop(held)}
+            for key_there in kind.as_attributes & native.keys():
+                attributes = {**attributes, key_there: properties.pop(key_there)}
         types: list[TypeAttribute] = []
         if mask & Has.RESULTS:
             for _ in range(cursor.count()):
@@ -290,13 +290,13 @@ class OpReader:
         name = self._names[number].name
         text = f'"{name}"'
         op = MLIRParser(self._ctx, text, Positions(text, self._name)).op_named(name)
-        held_as_attributes = inherent_as_attribute(op)
-        names = inherent_names(name) - held_as_attributes
+        as_attributes = inherent_as_attribute(op)
+        names = inherent_names(name) - as_attributes
         if issubclass(op, IRDLOperation):
             names |= op.get_irdl_definition().properties.keys()
         elif op.create is Operation.create:
             cursor.fail(f"no op is called {text}")
-        kind = self._kinds[number] = _Kind(op, names, held_as_attributes)
+        kind = self._kinds[number] = _Kind(op, names, as_attributes)
         return kind
 
     def _split_dictionary(

@@ -48,7 +48,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.ir.affine import AffineMap
 
-from qdialect.formats.bytecode.emitter import Numbering, number, signed, signed_numbers
+from qdialect.dialects.verbatim import range_of
+from qdialect.formats.bytecode.emitter import (
+    Numbering,
+    number,
+    numbers,
+    signed,
+    signed_numbers,
+)
 from qdialect.formats.bytecode.layout import DYNAMIC, Attr, Type
 from qdialect.formats.bytecode.numbers import is_expressible, raw_data
 
@@ -179,6 +186,11 @@ def _call_site(writer: Numbering, attribute: CallSiteLoc) -> bytes:
 
 
 def _fused(writer: Numbering, attribute: FusedLoc) -> bytes:
+    ends = range_of(attribute)
+    if ends is not None:
+        start, end = ends
+        places = [start.line.data, start.column.data, end.line.data, end.column.data]
+        return number(Attr.FILE_RANGE) + number(writer.attribute(start.filename)) + numbers(places)
     parts = _all(writer.attribute, cast("ArrayAttr[Attribute]", attribute.locations).data)
     if isinstance(attribute.metadata, NoneAttr):
         return number(Attr.FUSED_LOC) + parts

@@ -26,7 +26,7 @@ from functools import cache
 from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr, TensorType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -74,11 +74,11 @@ class RaiseStablehlo(ModulePass):
         """Raise the functions in place; ops that cannot be raised stay, with a remark."""
         level, at = level_named(self.numerics), session(ctx)
         functions = {f.sym_name.data: f for f in op.ops if isinstance(f, FuncOp)}
-        called = {c.callee.string_value() for c in op.walk() if isinstance(c, CallOp)}
+        names = {called(inner) for inner in op.walk()}
         for name, function in functions.items():
             if function.is_declaration or not _has_stablehlo(function, functions):
                 continue
-            if name in called and _is_private(function):
+            if name in names and _is_private(function):
                 continue
             if len(function.body.blocks) != 1:
                 note(at, function, "control-flow", "it has branches between blocks")
@@ -90,6 +90,14 @@ class RaiseStablehlo(ModulePass):
 def _is_private(function: FuncOp) -> bool:
     visibility = function.sym_visibility
     return visibility is not None and visibility.data == "private"
+
+
+def called(op: Operation) -> str | None:
+    """The function that `op` runs: of a call, or the decomposition of a composite."""
+    if isinstance(op, CallOp):
+        return op.callee.string_value()
+    name = op.properties.get("decomposition") if op.name == "stablehlo.composite" else None
+    return name.string_value() if isinstance(name, SymbolRefAttr) else None
 
 
 def is_ours(op: Operation) -> bool:
@@ -104,11 +112,10 @@ def _has_stablehlo(function: FuncOp, functions: Mapping[str, FuncOp]) -> bool:
         for op in pending.pop().body.walk():
             if is_ours(op):
                 return True
-            if isinstance(op, CallOp):
-                name = op.callee.string_value()
-                if name in functions and name not in seen:
-                    seen.add(name)
-                    pending.append(functions[name])
+            name = called(op)
+            if name is not None and name in functions and name not in seen:
+                seen.add(name)
+                pending.append(functions[name])
     return False
 
 
@@ -197,15 +204,15 @@ class _Function:
             self.raiser.source = op
             if isinstance(op, ReturnOp):
                 return op.operands
-            if isinstance(op, CallOp):
-                self._call(op)
+            name = called(op)
+            if name is not None:
+                self._call(op, name)
             else:
                 self._convert(op)
         raise InputError(f"function '{self.active[-1]}' does not end in func.return")
 
-    def _call(self, op: CallOp) -> None:
+    def _call(self, op: Operation, name: str) -> None:
         """A function that is called, raised in its place."""
-        name = op.callee.string_value()
         callee = self.functions.get(name)
         if (
             callee is None

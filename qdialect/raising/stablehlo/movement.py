@@ -86,6 +86,16 @@ def _broadcast(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     params = qparams(x)
     if params is not None and not params.is_per_tensor:
         raise Unraisable("axis", "it repeats what has parameters along a dimension")
+    if len(dims) == len(shape):
+        # Dimensions stay where the value has them.
+        order = tuple(x.order[dims.index(d)] for d in range(x.rank))
+        extents = [0] * x.rank
+        for place, n in zip(order, shape, strict=True):
+            extents[place] = n
+        value = r.value(x)
+        if shape_of(value) != tuple(extents):
+            value = r.op(nn.ExpandOp, value, shape=extents)
+        return Raised(order, value)
     # In the order of the result's dimensions, with an extent 1 where it has more.
     order = tuple(sorted(dims).index(d) for d in dims)
     value = r.value(x, order)

@@ -41,7 +41,15 @@ from qdialect.quant import UniformType, quant_element
 from qdialect.quant.arithmetic import ARITHMETIC_KEY
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
-from qdialect.raising.tosa import contraction, elementwise, movement, pooling, rescale, resize
+from qdialect.raising.tosa import (
+    casts,
+    contraction,
+    elementwise,
+    movement,
+    pooling,
+    rescale,
+    resize,
+)
 from qdialect.raising.tosa.facts import constant_of, name_of
 from qdialect.raising.tosa.meanings import Meanings
 from qdialect.raising.tosa.raiser import Handler, Raiser
@@ -58,6 +66,7 @@ _MARKS = (SCALE, ZERO_POINT, AXIS, ORDER, STORAGE)
 def handlers() -> Mapping[str, Handler]:
     """How each op of TOSA is raised, by its name without the dialect."""
     return {
+        **casts.HANDLERS,
         **contraction.HANDLERS,
         **elementwise.HANDLERS,
         **movement.HANDLERS,

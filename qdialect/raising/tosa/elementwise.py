@@ -16,7 +16,8 @@ from qdialect.qparams import QParams
 from qdialect.quant import UniformType
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
-from qdialect.raising.tosa.facts import known, number
+from qdialect.raising.tosa.casts import dequantized
+from qdialect.raising.tosa.facts import known, number, scaled_cast
 from qdialect.raising.tosa.movement import as_typed, common_order, same_typed
 from qdialect.raising.tosa.raiser import Handler, Raiser
 from qdialect.raising.tosa.rescale import rescaled
@@ -61,6 +62,10 @@ def difference(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
 def product(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """`mul`: the scales are multiplied too."""
     order = common_order(operands[:2])
+    scaled = scaled_cast(op, r.session)
+    if scaled is not None:
+        cast, scale = scaled
+        return dequantized(r, r.known[cast.operands[0]], scale)
     if _is_float(operands[0]):
         return Raised(order, r.op(nn.MulOp, *(r.plain(x, order) for x in operands[:2])))
     if number(op, 2, r.session):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import TensorType, UnregisteredOp
@@ -13,6 +14,7 @@ from qdialect.dialects.tosa.attributes import attribute, flag_of, integers_of, k
 from qdialect.errors import InputError
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.tensor_attributes import tensor_attribute_array
+from qdialect.quant import element_type
 from qdialect.raising.errors import Unraisable
 
 if TYPE_CHECKING:
@@ -106,3 +108,17 @@ def rescaling_of(op: Operation, session: QContext) -> Rescaling | None:
 def windows(op: Operation, *names: str) -> list[tuple[int, ...]]:
     """Lists of integers by name."""
     return [tuple(integers_of(op, name)) for name in names]
+
+
+def scaled_cast(op: Operation, session: QContext) -> tuple[Operation, float] | None:
+    """The cast of i32 that a `tosa.mul` multiplies with a positive f32, and this number."""
+    if name_of(op) != "mul" or str(element_type(op.results[0].type)) != "f32":
+        return None
+    for value, factor in (op.operands[:2], op.operands[1::-1]):
+        cast, number = value.owner, constant_of(factor, session)
+        if not isinstance(cast, Operation) or name_of(cast) != "cast" or number is None:
+            continue
+        is_i32 = str(element_type(cast.operands[0].type)) == "i32"
+        if is_i32 and number.size == 1 and (scale := float(number.reshape(-1)[0])) > 0:
+            return (cast, scale) if isfinite(scale) else None
+    return None

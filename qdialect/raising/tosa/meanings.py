@@ -28,32 +28,22 @@ from qdialect.context import QContext
 from qdialect.lowerings.debug_attributes import INTERFACE, marked_type
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import quant_element
-from qdialect.raising.tosa.facts import Rescaling, constant_of, name_of, number, rescaling_of
+from qdialect.raising.tosa.facts import (
+    Rescaling,
+    constant_of,
+    name_of,
+    number,
+    rescaling_of,
+    scaled_cast,
+)
 
 SAME = frozenset(
-    [
-        "identity",
-        "reshape",
-        "transpose",
-        "slice",
-        "reverse",
-        "tile",
-        "concat",
-        "pad",
-        "clamp",
-        "maximum",
-        "minimum",
-        "add",
-        "sub",
-        "max_pool2d",
-        "max_pool2d_adaptive",
-        "reduce_max",
-        "reduce_min",
-        "reduce_sum",
-        "avg_pool2d",
-        "negate",
-        "abs",
-    ]
+    (
+        *("identity", "reshape", "transpose", "slice", "reverse", "tile", "concat", "pad"),
+        *("clamp", "maximum", "minimum", "add", "sub", "negate", "abs"),
+        *("max_pool2d", "max_pool2d_adaptive", "avg_pool2d"),
+        *("reduce_max", "reduce_min", "reduce_sum"),
+    )
 )
 """Ops whose integer operands and result have one scale."""
 ONE_ZERO = SAME - frozenset(["add", "sub", "reduce_sum", "avg_pool2d", "negate", "abs"])
@@ -98,6 +88,11 @@ class Meanings:
         self._alike: dict[SSAValue, SSAValue] = {}
         self._scale_alike: dict[SSAValue, float] = {}
         self._stated = dict(_stated(function, block))
+        for op in block.ops:
+            found = scaled_cast(op, session)
+            if found is not None:
+                params = QParams.per_tensor("i32", found[1])
+                self._stated.setdefault(found[0].operands[0], params)
         values = [*block.args, *(r for op in block.ops for r in op.results)]
         for value in values:
             if _width(value.type):

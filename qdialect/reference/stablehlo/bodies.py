@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from xdsl.ir import Block, Region, SSAValue
 
-from qdialect.reference.stablehlo import elementwise, quantized
+from qdialect.reference.stablehlo import chlo, elementwise, quantized
 from qdialect.reference.stablehlo.call import Call, Function
 from qdialect.reference.stablehlo.literals import literal
 from qdialect.reference.stablehlo.quantized import on_quantized
@@ -28,7 +28,7 @@ _FUNCTIONS: Mapping[str, Function] = {
         ("stablehlo", elementwise.FUNCTIONS),
         ("stablehlo", quantized.FUNCTIONS),
         ("stablehlo", {"constant": _constant}),
-        ("chlo", elementwise.CHLO),
+        ("chlo", chlo.CHLO),
     )
     for name, function in functions.items()
 }

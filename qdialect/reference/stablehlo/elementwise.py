@@ -1,4 +1,4 @@
-"""Elementwise ops of StableHLO and CHLO, which the bodies of reductions are made of too.
+"""Elementwise ops of StableHLO, which the bodies of reductions are made of too.
 
 Floats are computed by numpy in their type (f16, bf16 and smaller ones in f32) and rounded once;
 integers wrap. Functions on bools are those of the specification: `add` is or, `multiply` and.
@@ -6,16 +6,13 @@ integers wrap. Functions on bools are those of the specification: `add` is or, `
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IndexType
 
 from qdialect.errors import UnsupportedError
 from qdialect.quant import element_type
-from qdialect.reference.stablehlo import special
 from qdialect.reference.stablehlo.call import (
     Call,
     Function,
@@ -26,7 +23,6 @@ from qdialect.reference.stablehlo.call import (
     width_of,
     wrapped,
 )
-from qdialect.reference.stablehlo.small_floats import is_small_float
 from qdialect.reference.values import Array
 
 
@@ -34,7 +30,7 @@ def _numbers(call: Call, operands: Sequence[Array]) -> list[Array]:
     return [as_numbers(x, t) for x, t in zip(operands, call.operand_types, strict=True)]
 
 
-def _numeric(function: Callable[..., Array]) -> Function:
+def numeric(function: Callable[..., Array]) -> Function:
     """A function of numpy on numbers of every kind."""
 
     def kernel(call: Call, operands: Sequence[Array]) -> list[Array]:
@@ -134,7 +130,7 @@ def _count(count: Callable[[int, int], int]) -> Function:
 # -- floats and complex numbers -----------------------------------------------------
 
 
-def _double(function: Callable[..., Array]) -> Callable[..., Array]:
+def double(function: Callable[..., Array]) -> Callable[..., Array]:
     """A function computed in f64 (complex128), the result rounded once to the type."""
 
     def wide(*operands: Array) -> Array:
@@ -292,139 +288,52 @@ def _negated(x: Array) -> Array:
     return np.logical_not(x) if x.dtype.kind == "b" else ~x
 
 
-def _mulhi(call: Call, operands: Sequence[Array]) -> list[Array]:
-    a, b = (x.astype(object) for x in operands)
-    high = (a * b) >> width_of(call.result_types[0])
-    mask = (1 << 64) - 1
-    flat = np.array([int(v) & mask for v in np.asarray(high).reshape(-1)], np.uint64)
-    return [wrapped(flat.reshape(operands[0].shape), call.result_types[0])]
-
-
-def _next_after(call: Call, operands: Sequence[Array]) -> list[Array]:
-    if call.dtype == np.float16 or is_small_float(str(call.element)) or str(call.element) == "bf16":
-        raise UnsupportedError(f"'{call.name}' of {call.element}")
-    return [np.nextafter(*operands)]
-
-
 FUNCTIONS: dict[str, Function] = {
-    "abs": _numeric(np.abs),
+    "abs": numeric(np.abs),
     "add": _by_kind(np.add, np.add, np.logical_or),
-    "and": _numeric(np.bitwise_and),
-    "atan2": _numeric(_double(_atan2)),
-    "cbrt": _numeric(_double(_cube_root)),
-    "ceil": _numeric(np.ceil),
+    "and": numeric(np.bitwise_and),
+    "atan2": numeric(double(_atan2)),
+    "cbrt": numeric(double(_cube_root)),
+    "ceil": numeric(np.ceil),
     "clamp": _clamp,
     "compare": _compare,
     "complex": _complex,
     "convert": _convert,
-    "cosine": _numeric(_double(np.cos)),
+    "cosine": numeric(double(np.cos)),
     "count_leading_zeros": _count(lambda bits, width: width - bits.bit_length()),
     "divide": _by_kind(np.divide, _quotient),
-    "exponential": _numeric(_double(np.exp)),
-    "exponential_minus_one": _numeric(_double(_exp_minus_one)),
-    "floor": _numeric(np.floor),
-    "imag": _numeric(np.imag),
+    "exponential": numeric(double(np.exp)),
+    "exponential_minus_one": numeric(double(_exp_minus_one)),
+    "floor": numeric(np.floor),
+    "imag": numeric(np.imag),
     "is_finite": _is_finite,
-    "log": _numeric(_double(np.log)),
-    "log_plus_one": _numeric(_double(_log_plus_one)),
-    "logistic": _numeric(_double(_logistic)),
+    "log": numeric(double(np.log)),
+    "log_plus_one": numeric(double(_log_plus_one)),
+    "logistic": numeric(double(_logistic)),
     "maximum": _by_kind(_maximum, np.maximum, np.logical_or),
     "minimum": _by_kind(_minimum, np.minimum, np.logical_and),
     "multiply": _by_kind(np.multiply, np.multiply, np.logical_and),
-    "negate": _numeric(np.negative),
-    "not": _numeric(_negated),
-    "or": _numeric(np.bitwise_or),
+    "negate": numeric(np.negative),
+    "not": numeric(_negated),
+    "or": numeric(np.bitwise_or),
     "popcnt": _count(lambda bits, width: bits.bit_count()),
-    "power": _by_kind(_double(np.power), _integer_power),
-    "real": _numeric(np.real),
+    "power": _by_kind(double(np.power), _integer_power),
+    "real": numeric(np.real),
     "reduce_precision": _reduce_precision,
     "remainder": _by_kind(np.fmod, _remainder),
-    "round_nearest_afz": _numeric(_round_away),
-    "round_nearest_even": _numeric(np.rint),
-    "rsqrt": _numeric(_double(_inverse_root)),
+    "round_nearest_afz": numeric(_round_away),
+    "round_nearest_even": numeric(np.rint),
+    "rsqrt": numeric(double(_inverse_root)),
     "select": _select,
     "shift_left": _shift("left"),
     "shift_right_arithmetic": _shift("arithmetic"),
     "shift_right_logical": _shift("logical"),
-    "sign": _numeric(_sign),
-    "sine": _numeric(_double(np.sin)),
-    "sqrt": _numeric(_double(np.sqrt)),
+    "sign": numeric(_sign),
+    "sine": numeric(double(np.sin)),
+    "sqrt": numeric(double(np.sqrt)),
     "subtract": _by_kind(np.subtract, np.subtract),
-    "tan": _numeric(_double(np.tan)),
-    "tanh": _numeric(_double(np.tanh)),
-    "xor": _numeric(np.bitwise_xor),
+    "tan": numeric(double(np.tan)),
+    "tanh": numeric(double(np.tanh)),
+    "xor": numeric(np.bitwise_xor),
 }
 """By name, without the dialect."""
-
-
-def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    """A function of Python's floats on each element."""
-
-    def on_array(x: Array) -> Array:
-        return np.array([function(v) for v in x.reshape(-1).tolist()], np.float64).reshape(x.shape)
-
-    return on_array
-
-
-CHLO: dict[str, Function] = {
-    "acos": _numeric(_double(np.arccos)),
-    "acosh": _numeric(_double(np.arccosh)),
-    "asin": _numeric(_double(np.arcsin)),
-    "asinh": _numeric(_double(np.arcsinh)),
-    "atan": _numeric(_double(np.arctan)),
-    "atanh": _numeric(_double(np.arctanh)),
-    "bessel_i1e": _numeric(_double(special.bessel_i1e)),
-    "conj": _numeric(np.conj),
-    "cosh": _numeric(_double(np.cosh)),
-    "digamma": _numeric(_double(special.digamma)),
-    "erf": _numeric(_double(_elementwise(math.erf))),
-    "erf_inv": _numeric(_double(special.erf_inv)),
-    "erfc": _numeric(_double(_elementwise(math.erfc))),
-    "is_inf": _numeric(np.isinf),
-    "is_neg_inf": _numeric(np.isneginf),
-    "is_pos_inf": _numeric(np.isposinf),
-    "lgamma": _numeric(_double(special.lgamma)),
-    "mulhi": _mulhi,
-    "next_after": _next_after,
-    "polygamma": _numeric(_double(special.polygamma)),
-    "sinh": _numeric(_double(np.sinh)),
-    "square": _numeric(np.square),
-    "tan": _numeric(_double(np.tan)),
-    "zeta": _numeric(_double(special.zeta)),
-}
-"""The ops of CHLO of one shape; those that broadcast are `broadcast_...` of these."""
-
-
-def _broadcasting(function: Function) -> Function:
-    """Operands are broadcast as numpy does, where `broadcast_dimensions` says nothing else."""
-
-    def kernel(call: Call, operands: Sequence[Array]) -> Sequence[Array]:
-        rank = max(x.ndim for x in operands)
-        where = call.attribute("broadcast_dimensions")
-        placed: list[Array] = []
-        for x in operands:
-            shape = [1] * rank
-            dims: Sequence[int] = range(rank - x.ndim, rank)
-            if where is not None and x.ndim < rank:
-                dims = call.ints("broadcast_dimensions")
-            for d, n in zip(dims, x.shape, strict=True):
-                shape[d] = n
-            placed.append(x.reshape(shape))
-        return function(call, np.broadcast_arrays(*placed))
-
-    return kernel
-
-
-_BROADCAST: dict[str, Any] = {
-    **{
-        f"broadcast_{name}": _broadcasting(FUNCTIONS[name])
-        for name in (
-            *("add", "and", "atan2", "compare", "complex", "divide", "maximum", "minimum"),
-            *("multiply", "or", "power", "remainder", "select", "shift_left", "subtract", "xor"),
-            *("shift_right_arithmetic", "shift_right_logical"),
-        )
-    },
-    **{f"broadcast_{name}": _broadcasting(CHLO[name]) for name in ("next_after", "polygamma")},
-    "broadcast_zeta": _broadcasting(CHLO["zeta"]),
-}
-CHLO.update(_BROADCAST)

@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 
 from qdialect.reference.stablehlo import (
     checks,
+    chlo,
     contraction,
     control,
     elementwise,
@@ -27,7 +28,7 @@ _STABLEHLO: Mapping[str, Function] = {
     **quantized.FUNCTIONS,
 }
 _CHLO: Mapping[str, Function] = {
-    **elementwise.CHLO,
+    **chlo.CHLO,
     **contraction.CHLO,
     **reduction.CHLO,
 }

@@ -109,11 +109,8 @@ def erf_inv(x: Doubles) -> Doubles:
         y = math.copysign(math.sqrt(math.sqrt(term * term - log / 0.147) - term), v)
         for _ in range(8):
             # erfc keeps digits where erf is nearly 1.
-            wrong = (
-                math.erf(y) - v
-                if abs(v) < 0.5
-                else math.copysign(1 - abs(v) - math.erfc(abs(y)), v)
-            )
+            beyond = (1 - abs(v) - math.erfc(abs(y))) * math.copysign(1, v)
+            wrong = math.erf(y) - v if abs(v) < 0.5 else beyond
             slope = 2 / math.sqrt(math.pi) * math.exp(-y * y)
             if slope == 0 or wrong == 0:
                 break

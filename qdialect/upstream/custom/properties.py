@@ -6,7 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, TensorType, UnitAttr
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    TensorType,
+    UnitAttr,
+)
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
@@ -15,6 +21,9 @@ from qdialect.upstream.attributes import is_default, stripped
 from qdialect.upstream.directives import CustomSyntax, Directive, PropertyValue
 from qdialect.upstream.states import Reading, Writing
 from qdialect.upstream.table import Property
+
+_UNKNOWN = -1
+"""What a property says for an extent that is not known."""
 
 
 class WordDictionary(CustomSyntax):
@@ -88,7 +97,7 @@ class VariableOpTypeOrInitialValue(CustomSyntax):
         else:
             state.parser.parse_punctuation(":")
             kind = cast("Any", state.parser.parse_type())
-        extents = list(kind.get_shape())
+        extents = [_UNKNOWN if n == DYNAMIC_INDEX else n for n in kind.get_shape()]
         state.properties[shape] = DenseIntOrFPElementsAttr.from_list(
             TensorType(IndexType(), [len(extents)]), extents
         )
@@ -100,8 +109,9 @@ class VariableOpTypeOrInitialValue(CustomSyntax):
             state.printer.print_string(" = ")
             state.printer.print_attribute(initial)
             return
-        extents = cast("Any", shape).get_values()
-        kind: Attribute = TensorType(cast("Attribute", element), [int(e) for e in extents])
+        extents = [int(n) for n in cast("Any", shape).get_values()]
+        known = [DYNAMIC_INDEX if n == _UNKNOWN else n for n in extents]
+        kind: Attribute = TensorType(cast("Attribute", element), known)
         state.printer.print_string(" : ")
         state.printer.print_attribute(kind)
 

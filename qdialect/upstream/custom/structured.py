@@ -6,7 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DictionaryAttr, ShapedType, StringAttr
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DictionaryAttr,
+    MemRefType,
+    StringAttr,
+    TensorType,
+)
 from xdsl.ir import Attribute, Operation, Region
 from xdsl.ir.affine import AffineMap
 from xdsl.utils.exceptions import VerifyException
@@ -38,7 +45,10 @@ def _property(arguments: Sequence[Directive | str]) -> str:
 def _scalars(state: Reading) -> list[Attribute]:
     """The types of the elements of all operands."""
     types = [kind for value in state.row.operands for kind in state.types_of(value.name)]
-    return [element_of(kind) if isinstance(kind, ShapedType) else kind for kind in types]
+    shaped = (TensorType, MemRefType)
+    return [
+        element_of(kind) if isinstance(cast("object", kind), shaped) else kind for kind in types
+    ]
 
 
 class HiddenRegion(CustomSyntax):

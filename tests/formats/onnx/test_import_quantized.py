@@ -339,3 +339,30 @@ def test_a_gemm_with_a_row_of_biases_in_integers() -> None:
     b.output("y")
     module, _ = roundtrip(b.model())
     assert "nn.fully_connected" in ops(module)
+
+
+@pytest.mark.parametrize("low", [137, 150])
+def test_clip_of_codes_is_one_of_what_they_mean(low: int) -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("Clip", ["q", "low"], ["c"]),
+        helper.make_node("DequantizeLinear", ["c", "s", "z"], ["y"]),
+    ]
+    constants = {
+        "s": np.float32(0.02643436),
+        "z": np.uint8(137),
+        "low": np.uint8(low),
+    }
+    graph = helper.make_graph(
+        nodes,
+        "clip",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [64])],
+        [onnx.numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    ctx, module = load(model)
+    assert "nn.clip" in ops(module) and "onnx.node" not in ops(module)
+    x = np.linspace(-5, 5, 64, dtype=np.float32)
+    (found,) = Interpreter(ctx, module).run([x])
+    np.testing.assert_array_equal(found, OrtEngine(model, optimize=False).run({"x": x})["y"])

@@ -33,6 +33,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     StringAttr,
     TensorType,
+    UnregisteredAttr,
     UnregisteredOp,
 )
 from xdsl.ir import (
@@ -389,8 +390,11 @@ class MLIRParser(AttributeReader):
     @override
     def _parse_of_known_dialect(self, name: str, is_type: bool) -> Attribute:
         dialect, _, kind = name.partition(".")
-        if is_type and dialect == "quant" and kind and self.ctx.get_optional_type(name) is None:
-            self.raise_error(f"unknown quantized type {kind}")
+        if is_type and dialect == "quant" and kind:
+            found = self.ctx.get_optional_type(name)
+            if found is None or issubclass(found, UnregisteredAttr):
+                start = self.lexer.input.content.rfind(kind, 0, self.pos)
+                self.raise_error(f"unknown quantized type {kind}", start, start)
         return super()._parse_of_known_dialect(name, is_type)
 
     def _read_definition(self, name: str) -> None:
@@ -436,14 +440,20 @@ class MLIRParser(AttributeReader):
     @override
     def _get_op_by_name(self, name: str) -> type[Operation]:
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if not name:
+            start = self._op_name_positions[-1]
+            self.raise_error("empty operation name is invalid", start, start)
         dialect = name.partition(".")[0]
         if dialect in _CLOSED and (found is None or issubclass(found, UnregisteredOp)):
             # As in mlir-opt, whatever the options: such a dialect allows no unknown ops.
             found = None
         if found is None and dialect == "quant":
+            start = self._op_name_positions[-1]
             self.raise_error(
                 f"unregistered operation '{name}' found in dialect ('quant') that does not "
-                "allow unknown operations"
+                "allow unknown operations",
+                start,
+                start,
             )
         if found is None:
             from difflib import get_close_matches

@@ -297,6 +297,11 @@ def _inferred(context: Context, found: Match[str]) -> Fault:
     return Fault(message, position if position >= 0 else context.position)
 
 
+def _no_float(context: Context, found: Match[str]) -> Fault:
+    note = "add a trailing dot to make the literal a float", context.position
+    return Fault(found[0], context.position, (note,))
+
+
 _NO_TYPE = "expected non-function type"
 _NO_OP = "expected operation name in quotes"
 
@@ -370,6 +375,11 @@ _RULES: tuple[tuple[re.Pattern[str], _Rule], ...] = tuple(
             r"Complex type must be parameterized",
             _at_last("invalid element type for complex", "complex<"),
         ),
+        (
+            r"Invalid type given for integer or float attribute",
+            _at_last("integer literal not valid for specified type", r"(?=-?\b\d+ *:)"),
+        ),
+        (r"unexpected decimal integer literal for a floating point value", _no_float),
         (r"Identifier not in space", _at("use of undeclared identifier")),
         (r"Unsupported location type", _at_last("expected location instance", r"loc\(")),
         (r"Expected region", _token("expected '{{' to begin a region")),

@@ -100,6 +100,11 @@ class LayoutPrinter(ResourcePrinter):
     def _has_custom_form(self, op: Operation) -> bool:
         if op.name.partition(".")[0] in OTHER_DIALECTS:
             return False  # what xDSL writes for them mlir-opt often refuses
+        if isinstance(op, FuncOp):
+            kinds = op.function_type
+            return _annotate(op.properties.get("arg_attrs"), len(kinds.inputs)) and _annotate(
+                op.properties.get("res_attrs"), len(kinds.outputs)
+            )
         return Operation.print is not type(op).print or is_written(op)
 
     def _print_unregistered(self, op: UnregisteredOp) -> None:
@@ -286,6 +291,16 @@ class LayoutPrinter(ResourcePrinter):
             self.print_float(cast("FloatAttr[Any]", attribute).value.data, f64)
         else:
             self.print_attribute(cast(Attribute, attribute))
+
+
+def _annotate(attributes: Attribute | None, count: int) -> bool:
+    """Whether these are the attributes of so many arguments or results, or none."""
+    if attributes is None:
+        return True
+    entries = (
+        cast("ArrayAttr[Attribute]", attributes).data if isinstance(attributes, ArrayAttr) else ()
+    )
+    return len(entries) == count and all(isinstance(entry, DictionaryAttr) for entry in entries)
 
 
 def _type_of(attribute: Any) -> Attribute:

@@ -1,0 +1,95 @@
+"""The custom form of upstream's ops: what mlir-opt writes comes back as the same module."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from xdsl.irdl import IRDLOperation
+
+from qdialect.context import new_context
+from qdialect.errors import InputError
+from qdialect.formats.mlir.read import parse_text, verify_module
+from qdialect.formats.mlir.write import module_text
+from qdialect.upstream.grammar import format_of
+from qdialect.upstream.names import DIALECTS_WITH_ROWS
+from qdialect.upstream.table import dialects, find_row, names
+
+needs_mlir_opt = pytest.mark.skipif(shutil.which("mlir-opt") is None, reason="no mlir-opt")
+TEXTS = sorted((Path(__file__).parent / "texts").glob("*.mlir"))
+
+
+def written(text: str, *, generic: bool) -> str:
+    """`text`, read and written here."""
+    context = new_context(allow_unregistered=True)
+    module = parse_text(text, context).module
+    verify_module(module, context)
+    return module_text(module, context, keep_names=False, generic=generic)
+
+
+def mlir_opt(text: str, *options: str) -> str:
+    """What mlir-opt prints for `text`."""
+    command = ["mlir-opt", "-", "--allow-unregistered-dialect", *options]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@needs_mlir_opt
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
+def test_the_module_is_the_same_in_both_forms(path: Path) -> None:
+    custom = mlir_opt(path.read_text())
+    expected = mlir_opt(custom, "--mlir-print-op-generic")
+    for generic in (False, True):
+        assert mlir_opt(written(custom, generic=generic), "--mlir-print-op-generic") == expected
+
+
+@pytest.mark.parametrize("dialect", sorted(dialects()))
+def test_every_row_is_read(dialect: str) -> None:
+    """A format names what the row has; the types it leaves out have a known rule."""
+    assert dialect in DIALECTS_WITH_ROWS
+    for name in names(dialect):
+        row = find_row(name)
+        assert row is not None
+        format_of(name)
+        values = {value.name for value in (*row.operands, *row.results)}
+        for value, (rule, source) in row.types.items():
+            assert value in values, name
+            assert rule in ("is", "attribute") or {*source.split(",")} <= values, name
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("%0 = arith.addi %x, %x", "expected ':'"),
+        ("%0 = arith.cmpi nearly, %x, %x : i32", "expected one of: eq, ne"),
+        (
+            "%0 = tensor.dim %x, %x : i32",
+            "prior uses: 'index' vs 'i32'",
+        ),
+        ("%0 = arith.frobnicate %x : i32", "frobnicate"),
+        ("scf.for %i = %x to %x step %x : i32 { ", "expected"),
+    ],
+)
+def test_wrong_text_is_an_error_with_a_place(text: str, message: str) -> None:
+
+    source = f"func.func @f(%x: i32) {{\n  {text}\n  return\n}}"
+    with pytest.raises(InputError) as error:
+        written(source, generic=False)
+    assert error.value.where is not None
+    assert re.search(message, error.value.message), error.value.message
+
+
+def test_classes_are_those_of_xdsl_where_it_has_one() -> None:
+    from xdsl.dialects.scf import ForOp
+
+    context = new_context()
+    kind = context.get_op("scf.for")
+    assert issubclass(kind, ForOp)
+    assert context.get_op("scf.for") is kind
+    made = context.get_op("vector.contract")
+    assert issubclass(made, IRDLOperation)
+    assert {"lhs", "rhs", "acc"} <= {name for name, _ in made.get_irdl_definition().operands}
