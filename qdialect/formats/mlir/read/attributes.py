@@ -339,7 +339,8 @@ def _is_python_float(bits: int, kind: str) -> bool:
         return True
     infinity, quiet = _NAN[kind]
     mantissa = bits & (2 * quiet - 1)
-    return bits & infinity != infinity or mantissa in (0, quiet)
+    too_wide = bits > 2 * (infinity + 2 * quiet) - 1
+    return too_wide or bits & infinity != infinity or mantissa in (0, quiet)
 
 
 class _Bits(_Literal):
