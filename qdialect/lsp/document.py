@@ -37,8 +37,8 @@ class Document:
         self.check: asyncio.Task[None] | None = None
         #: the process that read the text last, and the text it read
         self.holder: Process | None = None
-        self.held = ""
-        self.held_version = -1
+        self.checked_text = ""
+        self.checked_version = -1
         #: the chunks as they were when they last parsed
         self.parsed: list[str] = []
         #: what was published, as the worker had it
@@ -156,10 +156,10 @@ class Document:
     def moved(self, start: int, end: int) -> tuple[int, int] | None:
         """Where what stood between two offsets of the text that was read last stands now; None
         if it is not there any more."""
-        if self.held_version == self.version:
+        if self.checked_version == self.version:
             return start, end
-        first = carried(start, self.held, self.text.content)
-        last = carried(max(start, end - 1), self.held, self.text.content)
+        first = carried(start, self.checked_text, self.text.content)
+        last = carried(max(start, end - 1), self.checked_text, self.text.content)
         return None if first is None or last is None else (first, max(first, last + 1))
 
     # -- the process -----------------------------------------------------------------
@@ -168,7 +168,9 @@ class Document:
         """The answer of the process that read the text last about what is at `offset`; None if
         there is no such process, or the text there is new to it."""
         await self.settled()
-        place = None if self.holder is None else carried(offset, self.text.content, self.held)
+        place = (
+            None if self.holder is None else carried(offset, self.text.content, self.checked_text)
+        )
         if self.holder is None or place is None:
             return None
         return await self.holder.request(method, offset=place, **arguments)
@@ -179,7 +181,7 @@ class Document:
         nothing = [""] * len(offsets)
         if self.holder is None:
             return nothing
-        places = [carried(offset, self.text.content, self.held) for offset in offsets]
+        places = [carried(offset, self.text.content, self.checked_text) for offset in offsets]
         answer = self.holder.request(method, offsets=[-1 if p is None else p for p in places])
         try:
             return await asyncio.wait_for(answer, SOON)
@@ -188,7 +190,7 @@ class Document:
 
     async def settled(self, seconds: float = 2.0) -> None:
         """Wait until the text has been read, but not for long."""
-        if self.check is not None and self.held_version != self.version:
+        if self.check is not None and self.checked_version != self.version:
             await asyncio.wait({self.check}, timeout=seconds)
 
     def earlier(self) -> list[str]:

@@ -13,10 +13,10 @@ from qdialect.lsp.scan import scan
 
 
 class Index:
-    """The entities of a chunk. `wanted` is asked now and then; Stopped when it says no."""
+    """The entities of a chunk. `goes_on` is asked now and then; Stopped when it says no."""
 
-    def __init__(self, text: str, wanted: Callable[[], bool] = lambda: True) -> None:
-        found = scan(text, wanted)
+    def __init__(self, text: str, goes_on: Callable[[], bool] = lambda: True) -> None:
+        found = scan(text, goes_on)
         self.text = text
         self.scopes, self.entities = found.scopes, found.entities
         self.ops, self.outline, self.comments = found.ops, found.outline, found.comments

@@ -58,13 +58,13 @@ _KEY = re.compile(r"nn\.key[ \t]*=[ \t]*\[?[ \t]*$")
 _NAME_ATTRIBUTE = re.compile(r"sym_name[ \t]*=[ \t]*$")
 
 CHECK_EVERY = 20_000
-"""After how many tokens an index that is being made asks whether it is still wanted."""
+"""After how many tokens an index that is being made asks whether it is still asked for."""
 
 
-def scan(text: str, wanted: Callable[[], bool]) -> Found:
-    """What is in a text. `wanted` is asked now and then; Stopped when it says no."""
+def scan(text: str, goes_on: Callable[[], bool]) -> Found:
+    """What is in a text. `goes_on` is asked now and then; Stopped when it says no."""
     found = Found(text, [Scope(-1, Span(0, len(text)))])
-    _Reader(found, wanted).run()
+    _Reader(found, goes_on).run()
     return found
 
 
@@ -105,8 +105,8 @@ class _Use(NamedTuple):
 class _Reader:
     """One pass over the tokens, then the uses find their definitions."""
 
-    def __init__(self, found: Found, wanted: Callable[[], bool]) -> None:
-        self.found, self.text, self.wanted = found, found.text, wanted
+    def __init__(self, found: Found, goes_on: Callable[[], bool]) -> None:
+        self.found, self.text, self.goes_on = found, found.text, goes_on
         self.stack = [_Open("{", 0, found.outline)]
         #: the region around what is open, without parentheses and dictionaries
         self.regions = [self.stack[0]]
@@ -114,7 +114,7 @@ class _Reader:
 
     def run(self) -> None:
         for count, found in enumerate(_TOKEN.finditer(self.text)):
-            if count % CHECK_EVERY == 0 and not self.wanted():
+            if count % CHECK_EVERY == 0 and not self.goes_on():
                 raise Stopped
             kind = found.lastindex
             if kind == _VALUE:

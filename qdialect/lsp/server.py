@@ -128,7 +128,7 @@ class Server(LanguageServer):
             document.seconds = time.monotonic() - began
             old, document.holder, kept = document.holder, process, True
             self.processes.give(old)
-            document.held, document.held_version = text, version
+            document.checked_text, document.checked_version = text, version
             document.keep([entry["parses"] for entry in report], chunks)
             document.problems = [problem for entry in report for problem in entry["problems"]]
             self.publish(document)
@@ -197,7 +197,7 @@ class Server(LanguageServer):
         if document.is_open:
             self.text_document_publish_diagnostics(
                 lsp.PublishDiagnosticsParams(
-                    document.uri, diagnostics_of(document), document.held_version
+                    document.uri, diagnostics_of(document), document.checked_version
                 )
             )
 

@@ -341,8 +341,8 @@ def _entries() -> tuple[PassEntry, ...]:
                 ("max_iterations", "int", "10", "10 or -1: there are none to count"),
                 ("max_num_rewrites", "int", "-1", "rewrites after which to stop; -1: any"),
                 ("test_convergence", "bool", "false", "fail if it stopped before it was done"),
-                ("disable_patterns", "str,..", "", "patterns that must not fire"),
-                ("enable_patterns", "str,..", "", "the only patterns that may fire"),
+                ("disable_patterns", "tuple[str, ...]", "()", "patterns that must not fire"),
+                ("enable_patterns", "tuple[str, ...]", "()", "the only patterns that may fire"),
             ),
         ),
         PassEntry(

@@ -166,7 +166,8 @@ def test_option_errors(text: str, message: str) -> None:
 def test_unknown_pass() -> None:
     with pytest.raises(
         UsageError,
-        match="'integrize' does not refer to a registered pass or pass pipeline; did you mean 'integerize'",
+        match="'integrize' does not refer to a registered pass or pass pipeline; "
+        "did you mean 'integerize'",
     ):
         PassRegistry().build(parse_pipeline("integrize"))
 

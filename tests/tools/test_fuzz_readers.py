@@ -16,7 +16,14 @@ from tools.fuzz import readers as fuzz_readers
 from tools.fuzz.arc_coverage import Arcs
 from tools.fuzz.readers import Runner, fuzz, minimized
 
-EXECUTIONS = {"arrays": 300, "bytecode": 200, "mlir": 90, "onnx": 200, "profile": 200, "weights": 500}
+EXECUTIONS = {
+    "arrays": 300,
+    "bytecode": 200,
+    "mlir": 90,
+    "onnx": 200,
+    "profile": 200,
+    "weights": 500,
+}
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -95,9 +95,9 @@ def rows(
         drawn = [random_inputs(function, seed, boundary=seed % 2 == 1) for seed in range(samples)]
         drawn = [[_whole(name, x) for x in inputs] for inputs in drawn]
         expected = [interpreter.run(inputs) for inputs in drawn]
-        told = _by_runtime(file, function, drawn)
+        by_runtime = _by_runtime(file, function, drawn)
         for engine in (e for e in READS[path] if e in engines):
-            yield _compared(Row(name, path, engine), program, drawn, expected, told)
+            yield _compared(Row(name, path, engine), program, drawn, expected, by_runtime)
 
 
 def _whole(name: str, array: Array) -> Array:
@@ -118,9 +118,9 @@ def _by_runtime(
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     kinds = {"tensor(float)": "f4", "tensor(int64)": "i8", "tensor(int32)": "i4"}
     names = [port.name for port in session.get_inputs()]
-    wanted = [kinds.get(port.type) for port in session.get_inputs()]
+    expected = [kinds.get(port.type) for port in session.get_inputs()]
     if len(names) != len(drawn[0]) or any(
-        kind is None or array.dtype != kind for kind, array in zip(wanted, drawn[0], strict=True)
+        kind is None or array.dtype != kind for kind, array in zip(expected, drawn[0], strict=True)
     ):
         return None
     runs = (session.run(None, dict(zip(names, inputs, strict=True))) for inputs in drawn)
@@ -132,7 +132,7 @@ def _compared(
     program: Program,
     drawn: Sequence[Sequence[Array]],
     expected: Sequence[Sequence[Array]],
-    told: Sequence[Sequence[Array]] | None,
+    by_runtime: Sequence[Sequence[Array]] | None,
 ) -> Row:
     runner, began = engine_named(row.engine), monotonic()
     if absent := runner.missing():
@@ -150,8 +150,8 @@ def _compared(
             if one.dtype.kind == "f":
                 row.floats += one.size
                 row.relative = max(row.relative, _relative(one, codes))
-                if told is not None:
-                    off = _relative(told[sample][index].reshape(one.shape), codes)
+                if by_runtime is not None:
+                    off = _relative(by_runtime[sample][index].reshape(one.shape), codes)
                     row.runtime = max(row.runtime or 0.0, off)
                 continue
             codes = codes.view(one.dtype) if codes.dtype.itemsize == one.dtype.itemsize else codes
@@ -162,14 +162,14 @@ def _compared(
     return row
 
 
-def _relative(wanted: Array, found: Array) -> float:
+def _relative(expected: Array, found: Array) -> float:
     """The largest difference over the largest magnitude; infinite where one is no number."""
-    wanted, found = (a.astype(np.float64) for a in (wanted, found))
-    if not (np.isfinite(wanted) == np.isfinite(found)).all():
+    expected, found = (a.astype(np.float64) for a in (expected, found))
+    if not (np.isfinite(expected) == np.isfinite(found)).all():
         return float("inf")
-    finite = np.isfinite(wanted)
-    largest = np.abs(wanted[finite]).max(initial=0.0)
-    return float(np.abs(wanted - found)[finite].max(initial=0.0) / (largest or 1.0))
+    finite = np.isfinite(expected)
+    largest = np.abs(expected[finite]).max(initial=0.0)
+    return float(np.abs(expected - found)[finite].max(initial=0.0) / (largest or 1.0))
 
 
 def _said(error: QError) -> str:

@@ -91,7 +91,7 @@ def extremum(kind: type[Any]) -> Rule:
 
 
 def clip(imp: Importer, node: Node) -> Results:
-    """`Clip` with constant bounds (inputs, or attributes before opset 11), of floats or of codes."""
+    """`Clip` with constant bounds (inputs, or attributes before opset 11), of floats or codes."""
     if float_shapes(imp, node.inputs[:1]) is None:
         return _clip_of_codes(imp, node)
     bounds: dict[str, float] = {}
