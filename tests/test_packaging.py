@@ -102,6 +102,7 @@ def help_of(command: list[str]) -> str:
 def test_flags_in_the_pages_exist(page: str, line: str) -> None:
     command = shlex.split(line)
     known = set(re.findall(r"(?<!\w)--?[a-z][\w-]*", help_of(command)))
+    known |= {f"--{name}" for name in PASSES}  # as in mlir-opt, which `--list-passes` names
     used = {word.partition("=")[0] for word in command[1:] if word.startswith("-")}
     assert used <= known, page
 

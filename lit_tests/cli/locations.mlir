@@ -8,7 +8,7 @@ func.func @f(%x: tensor<2xf32> loc("x.py":3:4)) -> tensor<2xf32> {
   %0 = nn.relu %x : (tensor<2xf32>) -> tensor<2xf32> loc(#loc2)
   // CHECK-NEXT: nn.relu {{.*}} loc("{{.*}}locations.mlir":10:8)
   %1 = nn.relu %0 : (tensor<2xf32>) -> tensor<2xf32>
-  // CHECK-NEXT: return {{.*}} loc(fused<"m">["a.py":1:2, "b.py":1:2])
+  // CHECK-NEXT: return {{.*}} loc(fused<"m">["a.py":1:2, "b.py":1:2 to :5])
   return %1 : tensor<2xf32> loc(fused<"m">[#loc1, "b.py":1:2 to :5])
 // CHECK: } loc(unknown)
 } loc(#loc)

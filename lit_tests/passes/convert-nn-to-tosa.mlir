@@ -12,7 +12,7 @@
 // Scales per channel are said, and rescaled by, where the channels are held: last.
 // CHECK-LABEL: func.func @convolution(
 // CHECK: tosa.transpose{{.*}}perms = array<i32: 0, 2, 3, 1>
-// CHECK-NEXT: tosa.conv2d{{.*}} {axis = 3 : i64, key = "c", {{.*}}scale = array<f64: 2.500000e-01, 1.250000e-01, 2.500000e-01, 1.250000e-01>, zero_point = array<i64: 0, 0, 0, 0>}
+// CHECK-NEXT: tosa.conv2d{{.*}}axis = 3 : i64, {{.*}}key = "c", {{.*}}scale = array<f64: 2.500000e-01, 1.250000e-01, 2.500000e-01, 1.250000e-01>, {{.*}}zero_point = array<i64: 0, 0, 0, 0>}
 // CHECK: tosa.rescale{{.*}}per_channel = true
 // CHECK-NEXT: tosa.transpose{{.*}}perms = array<i32: 0, 3, 1, 2>
 func.func @convolution(%x: !x) -> !codes {

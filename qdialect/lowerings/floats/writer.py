@@ -88,7 +88,7 @@ def arithmetic_element(x: LaidOut) -> Attribute:
     """The element type that is computed in; Unlowerable for codes and for truth values."""
     element = storage_of(x)
     if x.params is not None:
-        raise Unlowerable("mixed", "an operand is quantized, and another float", "integerize")
+        raise Unlowerable("no-integers", "it has no form on integers", "compute-in-floats")
     if element == i1:
         raise Unlowerable("type", "it computes with truth values")
     return element
