@@ -11,7 +11,7 @@ goes back as it came:
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -79,7 +79,8 @@ class RangeEndAttr(ParametrizedAttribute, BuiltinAttribute):
 def range_of(location: FusedLoc) -> tuple[FileLineColLoc, RangeEndAttr] | None:
     """The start and the end of a range; None for other fused locations."""
     end = location.metadata
-    if not isinstance(end, RangeEndAttr) or not isinstance(location.locations, ArrayAttr):
+    locations: object = cast("Any", location).locations
+    if not isinstance(end, RangeEndAttr) or not isinstance(locations, ArrayAttr):
         return None
-    parts = cast("ArrayAttr[Attribute]", cast("object", location.locations)).data
+    parts = cast("ArrayAttr[Attribute]", locations).data
     return (parts[0], end) if len(parts) == 1 and isinstance(parts[0], FileLineColLoc) else None

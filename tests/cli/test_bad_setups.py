@@ -152,5 +152,5 @@ def test_an_error_shows_the_line_and_where_in_it(folder: Path) -> None:
     (folder / "bad.mlir").write_text(text)
     done = call(qopt, "inspect", "bad.mlir")
     first, line, caret = done.err.splitlines()
-    assert first == "bad.mlir:2:16: error: values used but not defined: [%yy]"
+    assert first == "bad.mlir:2:16: error: use of undeclared SSA value name"
     assert line[caret.index("^") :].startswith("%yy")

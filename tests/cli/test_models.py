@@ -279,7 +279,7 @@ def test_an_empty_pipeline_changes_nothing(model: Path, tmp_path: Path) -> None:
 def test_translate_needs_an_action(model: Path) -> None:
     result = call(qopt_translate, str(model))
     assert result.code == 2
-    assert "give one of --import-onnx, --export-onnx" in result.err
+    assert "give one of --import-onnx, --import-tosa" in result.err
 
 
 def test_the_api_leaves_its_arguments_alone(
