@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
     ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    FunctionType,
     IndexType,
     IntegerType,
     NoneAttr,
@@ -146,7 +145,7 @@ class AttributeReader(Parser):
         start = self.pos
         self.parse_punctuation(":")
         kind = self.parse_optional_type()
-        if kind is None or isinstance(kind, FunctionType):  # the signature of an op
+        if kind is None:
             self._resume_from(start)
             return NoneAttr()
         return kind
