@@ -54,6 +54,8 @@ NOT_FUNCTIONS = {
     "apply-profile", "assert-all-quantized", "convert-nn-to-tosa", "convert-nn-to-linalg",
     "convert-nn-to-stablehlo", "lower-quant-ops", "expand-rescale", "strip-func-quant-types",
     "preflight", "quantization-boundary", "fold-interface", "normalize-quant-types",
+    # what they are for is a dialect, which their exports choose, and no target
+    "compute-in-floats", "require-integers",
 }  # fmt: skip
 SAMPLES = 3
 EXTENTS = (3, 1, 4, 2, 6)
