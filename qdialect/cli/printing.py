@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from qdialect.cli.flags import Arguments
 from qdialect.context import QContext
@@ -69,26 +70,32 @@ def _is_written(module: ModuleOp) -> bool:
 
 
 def verify_roundtrip(module: ModuleOp, ctx: QContext, new_session: Callable[[], QContext]) -> None:
-    """InputError (`roundtrip`) unless what is written of a module reads as the same module, in
-    the custom and in the generic form."""
-    for generic in (False, True):
-        form = "generic" if generic else "custom"
-        text = _text(module, ctx, generic)
+    """InputError (`roundtrip`) unless what is written of a module reads as the same module: in
+    the custom and in the generic form, and in bytecode. Operands of ops that commute may come back
+    in another order, as in mlir-opt, which builds the regions of structured ops anew."""
+    for form, written in (
+        ("custom form", _text(module, ctx, False)),
+        ("generic form", _text(module, ctx, True)),
+        ("bytecode", _bytecode(module, ctx)),
+    ):
+        session = new_session()
         try:
-            again = read_module(text, new_session(), "<roundtrip>")
+            again = _read(written, session)
         except InputError as error:
+            line = (error.where.line if error.where else None) or 0
             raise InputError(
-                f"the {form} form does not read: {error.message}",
+                f"the {form} does not read: {error.message}",
                 where=op_where(module),
                 code="roundtrip",
-                notes=tuple(text.splitlines()[(error.where.line or 1) - 1 :][:1])
-                if error.where
+                notes=tuple(written.splitlines()[line - 1 :][:1])
+                if line and isinstance(written, str)
                 else (),
             ) from None
-        for one, other in zip(_lines(module, ctx), [*_lines(again, ctx), "the end"], strict=False):
+        lines = _lines(again, session if form == "bytecode" else ctx)
+        for one, other in zip(_lines(module, ctx), [*lines, "the end"], strict=False):
             if one != other:
                 raise InputError(
-                    f"the {form} form reads as another module",
+                    f"the {form} reads as another module",
                     where=op_where(module),
                     code="roundtrip",
                     notes=(f"before: {one}", f"after: {other}"),
@@ -101,7 +108,40 @@ def _text(module: ModuleOp, ctx: QContext, generic: bool) -> str:
     )
 
 
+def _bytecode(module: ModuleOp, ctx: QContext) -> bytes:
+    from qdialect.formats.bytecode.write import module_bytes
+
+    return b"".join(module_bytes(module, ctx, inline_weights=True))
+
+
+def _read(written: str | bytes, session: QContext) -> ModuleOp:
+    if isinstance(written, str):
+        return read_module(written, session, "<roundtrip>")
+    from qdialect.formats.bytecode.read import module_of
+
+    return module_of(written, session, "<roundtrip>")
+
+
 def _lines(module: ModuleOp, ctx: QContext) -> list[str]:
+    """The generic form, with defaults that are left out, and operands that commute in order."""
+    from qdialect.upstream.attributes import default_of
+    from qdialect.upstream.table import find_row
+
+    module = module.clone()
+    places: dict[SSAValue, int] = {}
+    for op in module.walk():
+        for value in (*op.results, *(v for r in op.regions for b in r.blocks for v in b.args)):
+            places[value] = len(places)
+    for op in module.walk():
+        row = find_row(op.name)
+        if row is None:
+            continue
+        if "commutative" in row.traits:
+            op.operands = sorted(op.operands, key=places.__getitem__)
+        for name, entry in row.properties.items():
+            default = None if name in op.properties else default_of(entry, ctx)
+            if default is not None:
+                op.properties[name] = default
     return _text(module, ctx, True).splitlines()
 
 

@@ -381,9 +381,10 @@ def _parse_value(parser: Parser, constraint: object) -> Attribute:
     word = parser.parse_optional_identifier()
     if word in ("true", "false"):
         return boolean(word == "true")
-    if word is not None:
-        return StringAttr(word)
-    return parser.parse_attribute()
+    if word is None:
+        word = parser.parse_optional_str_literal()
+    # What follows a colon is the signature of the op, not the type of a string.
+    return parser.parse_attribute() if word is None else StringAttr(word)
 
 
 def _parse_optional_number(parser: Parser, is_real: bool) -> int | float | None:

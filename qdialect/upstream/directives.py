@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
 from typing import cast
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Operation
 from xdsl.parser import UnresolvedOperand
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
@@ -22,7 +20,7 @@ from qdialect.upstream.attributes import (
     print_property,
 )
 from qdialect.upstream.states import Reading, Writing
-from qdialect.upstream.table import Property, Value, find_row
+from qdialect.upstream.table import Property, Value
 
 
 class Directive(ABC):
@@ -295,89 +293,6 @@ class FunctionType(Directive):
         )
 
 
-class RegionValue(Directive):
-    """`$name` of regions, or `regions`. A terminator without operands, results and attributes
-    is left out where the op has an implicit one."""
-
-    def __init__(self, names: Sequence[str], terminator: str, repeat: str = "") -> None:
-        self.names = names
-        self.terminator = terminator
-        self.repeat = repeat
-
-    def parse(self, state: Reading) -> None:
-        parser = state.parser
-        for name in self.names:
-            if self.repeat == "*":
-                found = parser.parse_optional_undelimited_comma_separated_list(
-                    parser.parse_optional_region, parser.parse_region
-                )
-                state.regions[name] = list(found or [])
-            else:
-                state.regions[name] = [parser.parse_region(state.arguments_of(name))]
-            for region in state.regions[name]:
-                close_region(state, region, self.terminator)
-
-    def parse_optional(self, state: Reading) -> bool:
-        name = self.names[0]
-        found = state.parser.parse_optional_region(state.arguments_of(name))
-        state.regions[name] = [] if found is None else [found]
-        if found is not None:
-            close_region(state, found, self.terminator)
-        return found is not None
-
-    def print(self, state: Writing) -> None:
-        regions = [(name, region) for name in self.names for region in state.regions[name]]
-        state.printer.print_list(regions, lambda entry: self._print_region(state, *entry))
-
-    def _print_region(self, state: Writing, name: str, region: Region) -> None:
-        print_region(state, region, self.terminator, arguments=not state.is_bound(name))
-
-    def is_present(self, state: Writing) -> bool:
-        return any(region.blocks for name in self.names for region in state.regions[name])
-
-
-def close_region(state: Reading, region: Region, terminator: str) -> None:
-    """Add the block and the terminator that the text leaves out."""
-    if region.first_block is None and (terminator or "no-terminator" in state.row.traits):
-        region.add_block(Block())
-    if not terminator:
-        return
-    for block in region.blocks:
-        last = block.last_op
-        if last is None or not _is_terminator(last):
-            row = find_row(terminator)
-            regions = [Region(Block()) for _ in row.regions] if row else []
-            block.add_op(state.parser.ctx.get_op(terminator).create(regions=regions))
-
-
-def _is_terminator(op: object) -> bool:
-    from xdsl.traits import IsTerminator
-
-    return cast("Operation", op).has_trait(IsTerminator, value_if_unregistered=False)
-
-
-def print_region(
-    state: Writing, region: Region, terminator: str, *, arguments: bool = True
-) -> None:
-    """Write a region; `arguments` is false when they were written before it."""
-    state.printer.print_region(
-        region,
-        print_entry_block_args=arguments,
-        print_block_terminators=not _elides(region, terminator),
-        print_empty_block=False,
-    )
-
-
-def _elides(region: Region, terminator: str) -> bool:
-    block = region.first_block
-    last = None if block is None else block.last_op
-    if not terminator or last is None or last.name != terminator:
-        return False
-    if last.operands or last.results or last.attributes or last.properties:
-        return False
-    return not any(block.first_op for inner in last.regions for block in inner.blocks)
-
-
 class Successor(Directive):
     """`$name` of successors, or `successors`."""
 
@@ -581,75 +496,3 @@ def print_all(state: Writing, elements: Sequence[Directive]) -> None:
 
 def _anchor(elements: Sequence[Directive]) -> Directive | None:
     return next((element for element in elements if element.anchor), None)
-
-
-#: in which module of `qdialect.upstream.custom` a directive is
-_MODULES = {
-    "Argument": "regions",
-    "ArgumentList": "regions",
-    "Assignments": "regions",
-    "BareMap": "memory",
-    "ComplexOpType": "operation_types",
-    "ConstantValue": "loops_and_reductions",
-    "ConvolutionDimensions": "dimension_numbers",
-    "CustomCallTarget": "dimension_numbers",
-    "DotDimensionNumbers": "dimension_numbers",
-    "DynamicIndexList": "indices",
-    "ExponentMantissa": "dimension_numbers",
-    "Extents": "memory",
-    "FirstTypeUnless": "types",
-    "FlagWord": "memory",
-    "GlobalMemrefOpTypeAndInitialValue": "memory",
-    "HiddenRegion": "structured",
-    "IdentityMaps": "structured",
-    "KindRegion": "structured",
-    "LoopBounds": "regions",
-    "MapOperands": "memory",
-    "MapsUnlessIdentity": "structured",
-    "MaskedRegion": "vectors",
-    "MoreAttributes": "structured",
-    "OwnAttributes": "structured",
-    "PackedOrDynamicIndexList": "matching",
-    "PairwiseOpType": "operation_types",
-    "Payload": "structured",
-    "PayloadRegion": "structured",
-    "PrecisionConfig": "dimension_numbers",
-    "PrecisionConfigAndAlgorithm": "dimension_numbers",
-    "Reduction": "loops_and_reductions",
-    "SameOperandsAndResultType": "operation_types",
-    "SelectOpType": "operation_types",
-    "SemiFunctionType": "functions",
-    "ShuffledType": "vectors",
-    "Signature": "functions",
-    "SliceRanges": "dimension_numbers",
-    "Subscripts": "affine",
-    "SwitchCases": "switches",
-    "SwitchOpCases": "switches",
-    "TraitDictionary": "structured",
-    "TransferAttributes": "vectors",
-    "TransferDefaults": "vectors",
-    "TransformMatchDims": "matching",
-    "TupleOpType": "operation_types",
-    "TypeList": "types",
-    "TypeUnless": "types",
-    "VariableOpTypeOrInitialValue": "properties",
-    "Scan": "loops_and_reductions",
-    "VariadicOperandWithAttribute": "dimension_numbers",
-    "VariadicSameOperandsAndResultType": "operation_types",
-    "Visibility": "functions",
-    "WhileLoop": "loops_and_reductions",
-    "WindowAttributes": "dimension_numbers",
-    "WordDictionary": "properties",
-}
-
-
-def is_custom(name: str) -> bool:
-    """Whether there is a directive `custom<name>`."""
-    return name in _MODULES
-
-
-@cache
-def custom(name: str) -> CustomSyntax:
-    """The directive `custom<name>`; KeyError if there is none."""
-    module = import_module(f"qdialect.upstream.custom.{_MODULES[name]}")
-    return module.DIRECTIVES[name]

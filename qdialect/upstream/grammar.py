@@ -10,6 +10,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
+from qdialect.upstream.custom import custom, is_custom
 from qdialect.upstream.directives import (
     Alternatives,
     AttributeDictionary,
@@ -20,13 +21,13 @@ from qdialect.upstream.directives import (
     Literal,
     Operands,
     PropertyValue,
-    RegionValue,
     Space,
     Successor,
     Types,
-    is_custom,
 )
-from qdialect.upstream.directives import custom as customs
+from qdialect.upstream.region_directives import (
+    RegionValue,
+)
 from qdialect.upstream.table import Row, find_row
 
 _TOKEN = re.compile(r"\s*(`[^`]*`|\"(?:[^\"\\]|\\.)*\"|\$\w+|custom<\w+>|[\w-]+|[(){}?^:,|])")
@@ -98,7 +99,7 @@ class _Grammar:
         elif token == "oilist":
             return self._alternatives()
         elif token.startswith("custom<"):
-            made = Custom(customs(token[7:-1]), self._arguments())
+            made = Custom(custom(token[7:-1]), self._arguments())
         elif token == "type":
             made = self._types()
         elif token == "functional-type":

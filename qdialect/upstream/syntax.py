@@ -11,7 +11,10 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.upstream.attributes import default_of
-from qdialect.upstream.directives import Custom, print_all
+from qdialect.upstream.directives import (
+    Custom,
+    print_all,
+)
 from qdialect.upstream.grammar import format_of
 from qdialect.upstream.states import (
     OPERAND_SEGMENTS,

@@ -46,7 +46,7 @@ def problems(text: str) -> list[tuple[str, str]]:
         (QUANTIZED.replace("nn.clip", "nn.clipp"), "nn.clipp", "did you mean"),
         (QUANTIZED.replace("%c {", "%d {"), "%d", "undeclared"),
         (QUANTIZED.replace("return %0 : tensor<4xf32>", "return"), "return", ""),
-        (QUANTIZED.replace("f32, 0.5:3", "f32, -0.5:3"), "-", ""),
+        (QUANTIZED.replace("f32, 0.5:3", "f32, -0.5:3"), ":", "scale"),
         (
             QUANTIZED + "// -----\n" + QUANTIZED.replace("return %0 : tensor<4xf32>", "return"),
             "return",

@@ -310,6 +310,32 @@ def arithmetic_of_all_pairs() -> Iterator[Program]:
         yield p.returns(p.nn(text, kinds, kind), kind)
 
 
+@family("join-sum", pipeline=COMBINE)
+def sums_of_rescaled() -> Iterator[Program]:
+    """All pairs of codes, added in i32 on one scale, as integer code does it."""
+    sources = {0.5: quant("i8", 0.5, 3), 0.25: quant("i8<-100:90>", 0.25, 7)}
+    sources[0.1] = quant("u8", 0.1, 131)
+    targets = {1.0: quant("i8", 1.0, -5), 0.3: quant("u8", 0.3, 90), 0.75: quant("i8", 0.75)}
+    wide = quant("i32", 2.0**-20)
+    for n, (name, a, step) in enumerate(product(("add", "sub"), sources, targets)):
+        b = [*sources][n % 3]
+        p = Program(f"{name} of {sources[a]} and {sources[b]} in i32, on {targets[step]}")
+        names, kinds = [], []
+        for scale, shape in ((a, (256, 1)), (b, (1, 256))):
+            q, how = sources[scale], f"multiplier [{round(scale * 2**31)}] shift [11]"
+            codes = all_codes(q)
+            shape = (len(codes), 1) if shape[1] == 1 else (1, len(codes))
+            x, how = p.codes(q, codes.reshape(shape)), f"rounding half_up {how}"
+            names.append(p.op(f"quant.rescale {x} {how}", tensor(shape, q), tensor(shape, wide)))
+            kinds.append((shape, tensor(shape, wide)))
+        shape = (kinds[0][0][0], kinds[1][0][1])
+        kind, result = tensor(shape, wide), tensor(shape, targets[step])
+        text = f"{name} {', '.join(names)} {rounding(ROUNDINGS[n % 3])}"
+        y = p.nn(text, [kind for _, kind in kinds], kind)
+        how = f"rounding half_up multiplier [{round(2**28 / step)}] shift [48]"
+        yield p.returns(p.op(f"quant.rescale {y} {how}", kind, result), result)
+
+
 @family("combine-down", pipeline=COMBINE)
 def arithmetic_with_constants() -> Iterator[Program]:
     """The other side a constant, a splat, or scales along an axis, broadcast."""

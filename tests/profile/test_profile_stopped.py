@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -99,12 +100,10 @@ def test_two_at_once(net: Path) -> None:
 def test_where_nothing_can_be_written(
     net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = os.access
+    def refuse(**_: object) -> None:
+        raise PermissionError
 
-    def refuse(path: str, mode: int) -> bool:
-        return mode != os.W_OK and real(path, mode)
-
-    monkeypatch.setattr(os, "access", refuse)
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     assert main([*PROFILE, "p.json"]) == 1
     assert "p.json: error: cannot write here" in capsys.readouterr().err
 

@@ -81,8 +81,11 @@ def quantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     if len(set(params.zero_point_list())) > 1:
         raise Unlowerable("zero-points", "zero points that differ between channels")
     value, order = e.value_of(x, x.order), x.order
-    scales = np.atleast_1d(params.scale_array()).astype(dtype).reshape(-1)
-    inverse = (dtype(1) / scales).astype(dtype)
+    with np.errstate(over="ignore", divide="ignore"):
+        scales = np.atleast_1d(params.scale_array()).astype(dtype).reshape(-1)
+        inverse = (dtype(1) / scales).astype(dtype)
+    if not (np.isfinite(scales) & np.isfinite(inverse)).all():
+        raise Unlowerable("scale", f"its scale or what that divides is no {params.expressed}")
     low, high = (bound - params.zero_point_list()[0] for bound in _bounds(params))
     element = element_of(value)
     factor = e.const(_along(params, inverse, x.rank, order), element)
@@ -141,15 +144,15 @@ def _first_floats(scales: Floats, bounds: tuple[int, int], rounding: Rounding) -
     numbers = np.arange(bounds[0] + 1, bounds[1] + 1, dtype=np.float64)
     rounded = _ROUNDED[rounding]
     column = scales.reshape(-1, 1, 1)
-    middle = ((numbers - 0.5) * scales.astype(np.float64)[:, None]).astype(dtype)
-    near = [middle]
-    for direction in (-np.inf, np.inf):
-        value = middle
-        for _ in range(_NEAR):
-            value = np.nextafter(value, dtype(direction))
-            near.append(value)
-    candidates = np.sort(np.stack(near, axis=-1), axis=-1)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # the largest floats of narrow types
+        middle = ((numbers - 0.5) * scales.astype(np.float64)[:, None]).astype(dtype)
+        near = [middle]
+        for direction in (-np.inf, np.inf):
+            value = middle
+            for _ in range(_NEAR):
+                value = np.nextafter(value, dtype(direction))
+                near.append(value)
+        candidates = np.sort(np.stack(near, axis=-1), axis=-1)
         quotients = (candidates / column).astype(dtype)
     reached = rounded(quotients.astype(np.float64)) >= numbers[None, :, None]
     if not (reached[..., -1].all() and not reached[..., 0].any()):

@@ -18,7 +18,12 @@ from xdsl.parser.affine_parser import AffineParser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.upstream.affine import AffineReader
-from qdialect.upstream.directives import CustomSyntax, Directive, Operands, PropertyValue
+from qdialect.upstream.directives import (
+    CustomSyntax,
+    Directive,
+    Operands,
+    PropertyValue,
+)
 from qdialect.upstream.states import Reading, Writing
 
 _PLACE = re.compile(r"\b([ds])([0-9]+)\b")

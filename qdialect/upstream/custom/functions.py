@@ -11,7 +11,15 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qdialect.upstream.directives import CustomSyntax, Directive, PropertyValue, RegionValue, Types
+from qdialect.upstream.directives import (
+    CustomSyntax,
+    Directive,
+    PropertyValue,
+    Types,
+)
+from qdialect.upstream.region_directives import (
+    RegionValue,
+)
 from qdialect.upstream.states import Reading, Writing
 
 _VISIBILITIES = ("public", "private", "nested")

@@ -21,9 +21,11 @@ from qdialect.upstream.directives import (
     Directive,
     Operands,
     PropertyValue,
-    RegionValue,
     Types,
     assign_types,
+)
+from qdialect.upstream.region_directives import (
+    RegionValue,
 )
 from qdialect.upstream.states import Reading, Writing
 

@@ -8,7 +8,12 @@ from typing import Any, cast
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i64
 
 from qdialect.upstream.custom.indices import parse_index_list, print_index_list
-from qdialect.upstream.directives import CustomSyntax, Directive, Operands, PropertyValue
+from qdialect.upstream.directives import (
+    CustomSyntax,
+    Directive,
+    Operands,
+    PropertyValue,
+)
 from qdialect.upstream.states import Reading, Writing
 
 

@@ -16,7 +16,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qdialect.upstream.directives import CustomSyntax, Directive, Operands, PropertyValue
+from qdialect.upstream.directives import (
+    CustomSyntax,
+    Directive,
+    Operands,
+    PropertyValue,
+)
 from qdialect.upstream.states import Reading, Writing
 
 

@@ -20,8 +20,10 @@ from qdialect.upstream.directives import (
     Directive,
     Operands,
     PropertyValue,
-    RegionValue,
     Types,
+)
+from qdialect.upstream.region_directives import (
+    RegionValue,
 )
 from qdialect.upstream.states import ArgumentTypes, Reading, Writing
 

@@ -23,6 +23,8 @@ from qdialect.upstream.directives import (
     CustomSyntax,
     Directive,
     PropertyValue,
+)
+from qdialect.upstream.region_directives import (
     RegionValue,
     print_region,
 )

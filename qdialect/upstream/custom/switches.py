@@ -14,9 +14,11 @@ from qdialect.upstream.directives import (
     Directive,
     Operands,
     PropertyValue,
-    RegionValue,
     Successor,
     Types,
+)
+from qdialect.upstream.region_directives import (
+    RegionValue,
     close_region,
     print_region,
 )

@@ -15,8 +15,10 @@ from qdialect.upstream.directives import (
     Directive,
     Operands,
     PropertyValue,
-    RegionValue,
     Types,
+)
+from qdialect.upstream.region_directives import (
+    RegionValue,
 )
 from qdialect.upstream.states import Reading, Writing
 from qdialect.upstream.types import element_of
