@@ -10,7 +10,8 @@ func.func private @bounds(!quant.uniform<i8<-128:128>:f32, 1.0>)
 
 // -----
 
-// expected-error@+1 {{unexpected decimal integer literal for a floating point value}}
+// expected-error@+2 {{unexpected decimal integer literal for a floating point value}}
+// expected-note@+1 {{add a trailing dot to make the literal a float}}
 func.func private @integer_scale(!quant.uniform<i8:f32, 1>)
 
 // -----

@@ -165,10 +165,11 @@ def _steps_alike(first: Floats, inverse: Floats, low: int) -> bool:
     """Whether the nearest integer to a product with `inverse` steps where the codes do."""
     dtype = first.dtype.type
     numbers: NDArray[np.int64] = np.arange(low + 1, low + 1 + len(first[0]), dtype=np.int64)
-    below = np.nextafter(first, dtype(-np.inf))
     column = inverse[:, None]
-    reached: NDArray[np.bool_] = np.rint((first * column).astype(dtype)) >= numbers
-    left: NDArray[np.bool_] = np.rint((below * column).astype(dtype)) < numbers
+    with np.errstate(over="ignore"):
+        below = np.nextafter(first, dtype(-np.inf))
+        reached: NDArray[np.bool_] = np.rint((first * column).astype(dtype)) >= numbers
+        left: NDArray[np.bool_] = np.rint((below * column).astype(dtype)) < numbers
     return bool(reached.all() and left.all())
 
 
