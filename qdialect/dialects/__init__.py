@@ -1,5 +1,5 @@
 """Our dialects: upstream's `quant` (plus `quant.rescale`), `nn`, `onnx`; a little of `shape`; all
-of `tosa` that we write; the attributes of `stablehlo` and `chlo`."""
+of `tosa` that we write; the attributes of `stablehlo` and `chlo`; two ops of IREE."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ DIALECTS: Mapping[str, str] = {
     "tosa": "qdialect.dialects.tosa:TOSA",
     "stablehlo": "qdialect.dialects.stablehlo:STABLEHLO",
     "chlo": "qdialect.dialects.stablehlo:CHLO",
+    "iree_linalg_ext": "qdialect.dialects.iree_linalg_ext:IREE_LINALG_EXT",
 }
 
 

@@ -1,4 +1,4 @@
-"""The kernels by op name: of our own dialects and of TOSA."""
+"""The kernels by op name: of our own dialects, and of those that we read and write."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from qdialect.reference import (
     elementwise,
     indexing,
     interpolation,
+    linalg,
     movement,
     normalization,
     ordering,
@@ -37,6 +38,7 @@ DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **ordering.KERNELS,
     **pooling.KERNELS,
     **reduction.KERNELS,
+    **linalg.KERNELS,
     **tosa.KERNELS,
     **stablehlo.KERNELS,
 }

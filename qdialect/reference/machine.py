@@ -132,7 +132,7 @@ class Interpreter:
         self._outer.append(values)
         try:
             for op in block.ops:
-                operands = [self._value(v) for v in op.operands]
+                operands = [self.value(v) for v in op.operands]
                 if isinstance(op, ReturnOp) or op_name(op) in _YIELDS:
                     return operands
                 dead = dead_after.get(op, ())
@@ -155,8 +155,8 @@ class Interpreter:
         for value in dead:
             values.pop(value, None)
 
-    def _value(self, value: SSAValue) -> Array:
-        """A value of the block that runs, or of one around it."""
+    def value(self, value: SSAValue) -> Array:
+        """A value of the block that runs, or of one around it; InputError."""
         for values in reversed(self._outer):
             if value in values:
                 return values[value]

@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
     UnrankedTensorType,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Operation, Region
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from qdialect.dialects.onnx import STRING, OpaqueType
 from qdialect.dialects.tosa.shape import ShapeType
@@ -83,6 +83,10 @@ class Session(Protocol):
 
 class Runner(Protocol):
     """What runs the function that an op is in."""
+
+    def value(self, value: SSAValue) -> Array:
+        """A value of the block that runs, or of one around it."""
+        ...
 
     def region(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
         """What the one block of a region yields; values around the op can be used in it."""

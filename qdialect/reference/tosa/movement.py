@@ -20,13 +20,6 @@ def _constant(op: Operation, operands: Sequence[Array], evaluation: Evaluation) 
     return [values.astype(evaluation.dtype(op.results[0].type), copy=False)]
 
 
-def _arith_constant(
-    op: Operation, operands: Sequence[Array], evaluation: Evaluation
-) -> list[Array]:
-    """What importers leave in arith."""
-    return [elements(op, "value", evaluation)]
-
-
 def _extents(array: Array) -> list[int]:
     return [int(n) for n in array.reshape(-1)]
 
@@ -174,7 +167,6 @@ def _dim(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> li
 
 KERNELS: Mapping[str, Kernel] = {
     "tosa.const": _constant,
-    "arith.constant": _arith_constant,
     "tosa.concat": _concat,
     "tosa.pad": _pad,
     "tosa.reshape": _reshape,
