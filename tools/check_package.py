@@ -63,6 +63,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "solver": ("import highspy",),
     "completion": ("qopt completion bash",),
     "demo": (*EXPORT, *REPORT, "import PIL"),
+    "lsp": ("import pygls",),
     "bench": (*EXPORT, *REPORT, "import matplotlib"),
     "dev": (*EXPORT, *REPORT, "python -m pytest --version", "ruff --version", "lit --version"),
 }
