@@ -176,7 +176,9 @@ def test_commands_on_pages_are_there() -> None:
             if program in PROGRAMS:
                 assert command in PROGRAMS[program].COMMANDS, (page.name, program, command)
             else:
-                assert (ROOT / Path(*program.split("."))).with_suffix(".py").is_file(), page.name
+                place = ROOT / Path(*program.split("."))
+                programs = (place.with_suffix(".py"), place / "__main__.py")
+                assert any(path.is_file() for path in programs), page.name
         for path in re.findall(r"\btools/[\w/]+\.(?:py|sh|json)\b", text):
             assert (ROOT / path).is_file(), (page.name, path)
 

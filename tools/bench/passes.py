@@ -146,8 +146,8 @@ def _instances(numerics: str) -> Iterator[tuple[str, ModulePass]]:
     for name in PASSES:
         kind = load(name)()
         fields = {each.name for each in dataclasses.fields(kind)}
-        if "file" in fields or name.startswith("convert-nn-to-"):
-            continue  # one needs a file that fits the graph, the other a graph of integers
+        if "file" in fields or name.startswith("convert-nn-to-") or name == "require-integers":
+            continue  # the first need a file that fits the graph, the others a graph of integers
         yield name, kind(**({"numerics": numerics} if "numerics" in fields else {}))
 
 
