@@ -163,7 +163,7 @@ def _groups(
             return None
         sizes = [rest if value.repeat else 1 for value in values]
     else:
-        segments = op.properties.get(key) or op.attributes.get(key)
+        segments = op.properties.get(key, op.attributes.get(key))
         if segments is None:
             return None
         sizes = list(cast("Any", segments).get_values())
@@ -377,7 +377,7 @@ def _check_match(op: Operation, match: Match, named: Mapping[str, Sequence[SSAVa
         if name in named:
             kinds += [value.type for value in named[name]]
         else:
-            attribute = op.properties.get(name) or op.attributes.get(name)
+            attribute = op.properties.get(name, op.attributes.get(name))
             kind = getattr(attribute, "type", None)
             if not isinstance(kind, Attribute):
                 return

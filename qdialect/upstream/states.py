@@ -238,7 +238,7 @@ def _sizes(op: Operation, values: tuple[Value, ...], count: int, key: str) -> li
     many = sum(bool(value.repeat) for value in values)
     rest = count - (len(values) - many)
     if many > 1:
-        sizes = op.properties.get(key) or op.attributes.get(key)
+        sizes = op.properties.get(key, op.attributes.get(key))
         if isinstance(sizes, DenseArrayBase):
             return [int(size) for size in cast("DenseArrayBase[Any]", sizes).get_values()]
         rest, odd = divmod(rest, many)

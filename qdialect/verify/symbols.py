@@ -91,7 +91,7 @@ def _users(table: Operation) -> Iterator[Operation]:
 
 
 def _reference(op: Operation, name: str) -> SymbolRefAttr | None:
-    value = op.properties.get(name) or op.attributes.get(name)
+    value = op.properties.get(name, op.attributes.get(name))
     return value if isinstance(value, SymbolRefAttr) else None
 
 
