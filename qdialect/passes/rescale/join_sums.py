@@ -5,6 +5,7 @@
 with i = i32, on which op (a sum or difference of two terms) is exact: how integer code adds
 numbers of different scales. The inverse of `split-aligned`. Multipliers and shifts only come close
 to the scales, so all pairs of codes are looked at: exact if all give the same, else bounded(k).
+Where a sum may leave i32, or too many are near ties to be decided, nothing fires.
 
 For example
 
@@ -123,7 +124,7 @@ class JoinSum(Rule[_Sum]):
 
     def _contract(
         self, match: _Sum, sides: list[tuple[QuantGrid, QuantGrid]], signs: tuple[int, int]
-    ) -> Contract:
+    ) -> Contract | Refusal:
         (a, wide), (b, _), (_, out) = sides
         terms: list[NDArray[np.int64]] = []
         for grid, term in zip((a, b), match.terms, strict=True):
@@ -131,7 +132,7 @@ class JoinSum(Rule[_Sum]):
             terms.append(forms_of(term, 1)[0].codes(codes, grid, wide).astype(np.int64))
         total = signs[0] * terms[0][:, None] + signs[1] * terms[1][None, :]
         if max(-int(total.min()), int(total.max())) >= 1 << 31:
-            return Contract(Numerics.SATURATION, 1, "a sum leaves 32 bits")
+            return Refusal("range", "a sum leaves 32 bits")
         form = forms_of(match.rescale, 1)[0]
         before = form.codes(np.ravel(total), wide, out).reshape(total.shape)
         rows, columns = (
@@ -145,7 +146,7 @@ class JoinSum(Rule[_Sum]):
             match.rounding,
         )
         if sums is None:
-            return Contract(Numerics.BOUNDED, 1, "too many sums are near ties to look at")
+            return Refusal("ties", "too many sums are near ties to look at")
         after = np.clip(sums + out.zero, out.low, out.high)
         changed = int(np.count_nonzero(before != after))
         if not changed:
