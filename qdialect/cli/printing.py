@@ -73,6 +73,7 @@ def verify_roundtrip(module: ModuleOp, ctx: QContext, new_session: Callable[[], 
     """InputError (`roundtrip`) unless what is written of a module reads as the same module: in
     the custom and in the generic form, and in bytecode. Operands of ops that commute may come back
     in another order, as in mlir-opt, which builds the regions of structured ops anew."""
+    before = _lines(module, ctx)
     for form, written in (
         ("custom form", _text(module, ctx, False)),
         ("generic form", _text(module, ctx, True)),
@@ -92,7 +93,7 @@ def verify_roundtrip(module: ModuleOp, ctx: QContext, new_session: Callable[[], 
                 else (),
             ) from None
         lines = _lines(again, session if form == "bytecode" else ctx)
-        for one, other in zip(_lines(module, ctx), [*lines, "the end"], strict=False):
+        for one, other in zip(before, [*lines, "the end"], strict=False):
             if one != other:
                 raise InputError(
                     f"the {form} reads as another module",

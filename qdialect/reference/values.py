@@ -119,6 +119,30 @@ Kernel = Callable[[Operation, Sequence[Array], Evaluation], Sequence[Array]]
 """Computes the results of one op from its operands; must not write into them."""
 
 
+def guarded(
+    kernels: Mapping[str, Kernel], code: str, errors: tuple[type[Exception], ...]
+) -> Mapping[str, Kernel]:
+    """The kernels of ops whose classes do not check everything: `errors` of one are an InputError
+    (`code`) that its operands and attributes do not fit."""
+
+    def one(kernel: Kernel) -> Kernel:
+        def run(
+            op: Operation, operands: Sequence[Array], evaluation: Evaluation
+        ) -> Sequence[Array]:
+            try:
+                return kernel(op, operands, evaluation)
+            except errors as error:
+                reason = str(error).partition("\n")[0]
+                raise InputError(
+                    f"the operands and attributes of '{op_name(op)}' do not fit: {reason}",
+                    code=code,
+                ) from None
+
+        return run
+
+    return {name: one(kernel) for name, kernel in kernels.items()}
+
+
 def runtime_dtype(type: Attribute, floats: Floats = "ieee") -> np.dtype[Any]:
     """The numpy dtype of values of an IR type; UnsupportedError."""
     element = element_type(type)

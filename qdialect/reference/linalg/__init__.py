@@ -6,35 +6,16 @@ results they run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from xdsl.ir import Operation
-
-from qdialect.errors import InputError
 from qdialect.reference.linalg import affine_casts, scalars, structured, tensors
-from qdialect.reference.values import Array, Evaluation, Kernel, op_name
+from qdialect.reference.values import Kernel, guarded
 
-
-def _guarded(kernel: Kernel) -> Kernel:
-    """The kernel, with InputError (`bad-linalg`) where operands and attributes do not fit."""
-
-    def run(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> Sequence[Array]:
-        try:
-            return kernel(op, operands, evaluation)
-        except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
-            reason = str(error).partition("\n")[0]
-            raise InputError(
-                f"the operands and attributes of '{op_name(op)}' do not fit: {reason}",
-                code="bad-linalg",
-            ) from None
-
-    return run
-
-
+_ERRORS = (ValueError, IndexError, KeyError, TypeError, AttributeError)
 _ALL: Mapping[str, Kernel] = {
     **scalars.KERNELS,
     **structured.KERNELS,
     **tensors.KERNELS,
     **affine_casts.KERNELS,
 }
-KERNELS: Mapping[str, Kernel] = {name: _guarded(kernel) for name, kernel in _ALL.items()}
+KERNELS: Mapping[str, Kernel] = guarded(_ALL, "bad-linalg", _ERRORS)
