@@ -101,3 +101,31 @@ def test_the_op_before_is_no_part_of_it(name: str) -> None:
     model = same_in_runtime(cast(TYPES["i8"], BEFORE[name]), np.where(x == 0, 1, x))
     kinds = [node.op_type for node in model.graph.node]
     assert ("Sum" in kinds) == (name != "nothing")
+
+
+OPS = {
+    "a rescale": ("quant.rescale %a rounding reciprocal : {x} to {y}", ["Mul"]),
+    "an add": ("nn.add %a, %a rounding reciprocal : ({x}, {x}) -> {y}", ["Add", "Sum", "Mul"]),
+    "a mul": ("nn.mul %a, %a rounding reciprocal : ({x}, {x}) -> {y}", ["Mul", "Sum", "Mul"]),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("result", ["u8:f32, 0.037:100", "u8:f32:1, {0.037:3, 0.11:200, 0.7:128}"])
+def test_ops_on_codes(name: str, result: str) -> None:
+    """Products with a constant stand behind the float op: no integer kernel rounds so."""
+    op, between = OPS[name]
+    x, y = (f"tensor<4x3x8x8x!quant.uniform<{kind}>>" for kind in ("u8:f32, 0.05:100", result))
+    floats = "tensor<4x3x8x8xf32>"
+    text = (
+        'module attributes {quant.arithmetic = "expressed"} {\n'
+        f"func.func @main(%x: {floats}) -> {floats} {{\n"
+        f"  %a = quant.qcast %x : {floats} to {x}\n"
+        f"  %b = {op.format(x=x, y=y)}\n"
+        f"  %z = quant.dcast %b : {y} to {floats}\n"
+        f"  return %z : {floats}\n}}}}"
+    )
+    codes = np.resize(np.arange(256), (4, 3, 8, 8)) - 100
+    model = same_in_runtime(text, (codes * 0.05).astype(np.float32))
+    kinds = [n.op_type for n in model.graph.node if "Linear" not in n.op_type]
+    assert kinds == between
