@@ -248,3 +248,26 @@ def write_dequantize(
     field = field_attributes(qparams)
     domain = _domain(graph, qparams, opset)
     graph.node("DequantizeLinear", [source, *params], [output], name, domain, **field)
+
+
+def write_cast_and_scaled(
+    graph: GraphWriter, source: str, output: str, qparams: QParams, name: str, rank: int
+) -> None:
+    """`output` = (`source` - zero point) * scale as Cast, Sub and Mul in f32, of a tensor of so
+    many dimensions: the bits of DequantizeLinear for integers of up to 16 bits, not in blocks.
+
+    A runtime that folds constants as it loads a model folds these; DequantizeLinear, which may
+    become part of an integer kernel, it does not."""
+    import numpy as np
+
+    below = 0 if qparams.axis is None else rank - qparams.axis - 1
+    column = () if qparams.is_per_tensor else (-1, *(1 for _ in range(below)))
+    value = graph.tensor(f"{output}_cast")
+    graph.node("Cast", [source], [value], f"{name}_Cast", to=DATA_TYPES[FLOAT_TYPES["f32"]])
+    if any(qparams.zero_point_list()):
+        zeros = qparams.zero_point_array().astype(np.float32).reshape(column)
+        less = graph.tensor(f"{output}_centered")
+        graph.node("Sub", [value, graph.array(f"{source}_zero", zeros)], [less], f"{name}_Sub")
+        value = less
+    scales = qparams.scale_array().astype(np.float32).reshape(column)
+    graph.node("Mul", [value, graph.array(f"{source}_scale", scales)], [output], name)
