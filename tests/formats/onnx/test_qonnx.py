@@ -311,9 +311,9 @@ def clipped(low: Any, high: Any, scale: Any = 0.1, zero: Any = 0, storage: str =
         (0, 15, {}),
         (0, 254, {}),
         (-7, 7, {"storage": "i8"}),
-        (1, 15, {}),
         (0, 15, {"scale": [0.1, 0.2, 0.3], "zero": [0, 0, 0]}),
         (0, 15, {"zero": 20}),
+        (1, 15, {"scale": [0.1, 0.2, 0.3], "zero": [0, 0, 0]}),
         (0, 15, {"scale": [0.1, 0.2, 0.3], "zero": [0, 7, 200]}),
     ],
 )
@@ -328,6 +328,14 @@ def test_clip_of_a_quantize_is_a_range_of_storage(
         assert ops(module) == ["quant.qcast", "quant.dcast"]
         assert storages(module) == [f"{more.get('storage', 'u8')}<{low}:{high}>"]
     assert [n.op_type for n in written.graph.node][:2] == ["QuantizeLinear", "Clip"]
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 15), (137, 255), (15, 15), (0, 99)])
+def test_other_bounds_are_of_values(low: int, high: int) -> None:
+    model = clipped(low, high, zero=3)
+    x = samples(0.1, SHAPE, 4)
+    module, _ = check(model, x, OrtEngine(model, optimize=False).run({"x": x})["y"])
+    assert ops(module) == ["quant.qcast", "nn.clip", "quant.dcast"]
 
 
 @pytest.mark.parametrize("high", [7, 3])

@@ -2,8 +2,8 @@
 
     QuantizeLinear, Clip(0, 15), DequantizeLinear  ->  quant.qcast to !quant.uniform<u8<0:15>:...>
 
-ONNX has no other way to say that 4 of 8 bits are used. Of a quantize the bounds become bounds of
-its type, of constant codes those of the type they are read under, of other codes an `nn.clip`.
+ONNX has no other way to say that 4 of 8 bits are used. Of a quantize such bounds become those of
+its type, of constant codes those of the type they are read under. Others are an `nn.clip`.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ def clip_of_codes(imp: Importer, node: Node) -> Results:
         return None
     low, high = bounds
     cast_op = value.owner
-    inside = low <= high and storage.min <= high and low <= storage.max
-    if isinstance(cast_op, QCastOp) and storage.width == _WIDEST and inside:
+    fits = storage.width == _WIDEST and storage.min <= low <= high <= storage.max
+    narrows = _are_of_bits(low, high) or not element.qparams.is_per_tensor
+    if isinstance(cast_op, QCastOp) and fits and narrows:
         imp.replaced.append(cast_op)
-        narrow = UniformType(element.qparams.with_storage(_within(storage, low, high)))
-        target = with_element(value.type, narrow)
+        narrow = replace(storage, min=low, max=high)
+        target = with_element(value.type, UniformType(element.qparams.with_storage(narrow)))
         node.names_inputs = False
         return [imp.emit(QCastOp(cast_op.input, target)).results[0]]
     if not element.qparams.is_per_tensor:
@@ -70,9 +71,11 @@ def _bounds(imp: Importer, node: Node, storage: Storage) -> tuple[int, int] | No
     return found[0], found[1]
 
 
-def _within(storage: Storage, low: int, high: int) -> Storage:
-    """The same storage within these bounds, too."""
-    return replace(storage, min=max(storage.min, low), max=min(storage.max, high))
+def _are_of_bits(low: int, high: int) -> bool:
+    """Whether the codes are all of fewer bits, or all but one; others are bounds of values."""
+    codes = high + 1 if low == 0 else 2 * (high + 1)
+    starts = low in (0, -(high + 1), -high)
+    return starts and any(n & (n - 1) == 0 for n in ((codes, codes + 1) if low == 0 else (codes,)))
 
 
 def _clip_of_constant(imp: Importer, node: Node) -> Results:
