@@ -220,17 +220,25 @@ def write_wide_quantize(
 
 def write_bounds(graph: GraphWriter, source: str, output: str, qparams: QParams, name: str) -> None:
     """`output` = `source` clipped to storage bounds narrower than the type's."""
-    """`output` = `source` clipped to storage bounds narrower than the type."""
     storage, code = qparams.storage, storage_code(qparams)
-    if code not in (2, 3):
+    if storage.width not in (8, 16) or storage.is_float:
         raise UnsupportedError(f"ONNX cannot keep values within storage {storage}")
     import numpy as np
 
+    # Runtimes clip integers of 8 and of 32 bits.
+    wide = storage.width == 16
+    clipped, width = (STORAGES["i32"], 32) if wide else (code, 8)
     bounds = [
-        graph.initializer(f"{output}_{which}", code, (), packed(np.array(value), 8))
+        graph.initializer(f"{output}_{which}", clipped, (), packed(np.array(value), width))
         for which, value in (("low", storage.min), ("high", storage.max))
     ]
-    graph.node("Clip", [source, *bounds], [output], f"{name}_bounds")
+    if not wide:
+        graph.node("Clip", [source, *bounds], [output], f"{name}_bounds")
+        return
+    ints, inside = graph.tensor(f"{output}_ints"), graph.tensor(f"{output}_inside")
+    graph.node("Cast", [source], [ints], f"{name}_ints", to=clipped)
+    graph.node("Clip", [ints, *bounds], [inside], f"{name}_bounds")
+    graph.node("Cast", [inside], [output], f"{name}_codes", to=code)
 
 
 def write_dequantize(
