@@ -1,0 +1,1 @@
+"""PyTorch programs: reading exported ones, and writing modules of them."""
