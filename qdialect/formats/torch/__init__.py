@@ -1,1 +1,1 @@
-"""PyTorch programs: reading exported ones, and writing modules of them."""
+"""Programs of PyTorch: what `torch.export` makes, from a file or as an object."""
