@@ -181,6 +181,18 @@ def _entries() -> tuple[PassEntry, ...]:
             (_WHERE, *_RULES),
         ),
         PassEntry(
+            "dequantize-at-load",
+            "let a runtime dequantize constant weights of float products when it loads a model",
+            f"{here}.casts.dequantize_at_load:DequantizeAtLoad",
+            (_WHERE, *_RULES),
+        ),
+        PassEntry(
+            "part-biases",
+            "add float biases alone where they keep products of codes from integer kernels",
+            f"{here}.casts.part_biases:PartBiases",
+            (_WHERE, *_RULES),
+        ),
+        PassEntry(
             "lower-prelu",
             "write PReLU on codes as a product and a maximum of floats between casts",
             f"{here}.lowering.lower_prelu:LowerPRelu",

@@ -33,6 +33,7 @@ BY_PRICE = frozenset(
     {
         *("form-tables", "lower-prelu", "form-depthwise", "softmax-last", "form-floats"),
         *("channels-last", "widen-channels", "lower-transposed", "merge-shuffles"),
+        *("dequantize-at-load", "part-biases"),
     }
 )
 """Passes that rewrite by the prices of the target, where the runtime may be slower than the prices
