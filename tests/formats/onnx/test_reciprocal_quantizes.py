@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 from qdialect.context import QContext, new_context
+from qdialect.errors import UnsupportedError
 from qdialect.formats.mlir.read import read_module
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import OrtEngine, write_model
@@ -167,3 +168,17 @@ def test_a_product_with_another_number_stays_one() -> None:
     name = engine.session.get_inputs()[0].name
     (codes, _) = Interpreter(other, back).run([x])
     np.testing.assert_array_equal(codes, engine.session.run(None, {name: x})[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("i8:f32:{0:1,1:1,2:2,3:64}, {{{{0.1}, {0.2}}}}", "reciprocals of blocks"),
+        ("i8:f32, 1.0e-40", "its reciprocal is no f32"),
+    ],
+)
+def test_what_has_no_form(kind: str, reason: str) -> None:
+    text = cast(kind).replace("2x3x4x64", "1x1x4x64") if "{0:1" in kind else cast(kind)
+    ctx, module = ctx_and_module(text)
+    with pytest.raises(UnsupportedError, match=reason):
+        write_model(module, ctx)
