@@ -42,6 +42,12 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "divide-by-scale",
+            "divide by scales where a model multiplies by their rounded reciprocals",
+            f"{here}.casts.divide_by_scale:DivideByScale",
+            _RULES,
+        ),
+        PassEntry(
             "fold-rescale",
             "fold rescales: identity, pairs, constants, quantize of dequantize",
             f"{here}.rescale.fold_rescale:FoldRescale",

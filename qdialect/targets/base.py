@@ -109,6 +109,9 @@ class Target:
     runs_others: bool = True
     #: how its rescales and requantizing ops round, the preferred way first; empty: any
     roundings: tuple[Rounding, ...] = ()
+    #: whether its kernels divide by scales, so that a quantize that multiplies by a reciprocal is
+    #: slower than one that divides (`divide-by-scale`)
+    divides: bool = False
     #: bits, with the sign, of the integers that its rescales multiply with; None: any
     multiplier_bits: int | None = None
     #: price per element of a rescale, and of one by a power of two where that is a shift

@@ -247,6 +247,7 @@ TARGET = _OnnxRuntime(
     "onnxruntime",
     "ONNX Runtime, CPU execution provider",
     tables=True,
+    divides=True,
     dynamic_layers=frozenset({"nn.lstm"}),
     # GatherElements: indices are read from whole bytes.
     kernels={

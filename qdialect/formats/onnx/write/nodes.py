@@ -100,12 +100,7 @@ def write_dcast(exporter: Exporter, op: DCastOp) -> None:
 
 
 def write_qcast(exporter: Exporter, op: QCastOp) -> None:
-    """QuantizeLinear."""
-    from qdialect.numerics.rounding import Rounding
-    from qdialect.quant import cast_rounding
-
-    if cast_rounding(op) is not Rounding.HALF_EVEN:
-        raise exporter.unsupported(op, f"rounds {cast_rounding(op).value}; ONNX rounds half even")
+    """QuantizeLinear, of a product where the cast multiplies by a reciprocal."""
     if quant_element(op.result.type) is None:
         raise exporter.unsupported(op, f"cannot quantize to {op.result.type}")
     key = exporter.key(op)
@@ -116,10 +111,6 @@ def write_qcast(exporter: Exporter, op: QCastOp) -> None:
 
 def write_rescale(exporter: Exporter, op: RescaleOp) -> None:
     """DequantizeLinear of the operand, QuantizeLinear of that."""
-    from qdialect.numerics.rounding import Rounding
-
-    if op.rounding is not Rounding.HALF_EVEN:
-        raise exporter.unsupported(op, f"rounds {op.rounding.value}; ONNX rounds half even")
     key = exporter.key(op)
     source = exporter.floats(op.input)
     exporter.quantize(source, op.result, exporter.output_names(op, key)[0], key)
