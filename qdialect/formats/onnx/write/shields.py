@@ -6,8 +6,9 @@ per channel in or out becomes a kernel that takes one scale and fails when it ru
 that uses the first, a product whose weights have a scale per row one that takes them for scales
 per column; MaxPool and Conv become kernels on 4-bit integers, of which there are none.  Of two
 pairs in a row it makes one, and so rounds once, to a third scale.  A Relu before codes that are
-floats of 8 bits it removes, as if they ended at 0, and with a Clip there it does not load.  In models of opset 21 or later
-it moves casts of i8 past movement ops and then does not load its own nodes.
+floats of 8 bits it removes, as if they ended at 0, and with a Clip there it does not load.  In
+models of opset 21 or later it moves casts of i8 past movement ops and then does not load its own
+nodes.
 
 What is written means the same with and without the runtime's optimizations: a Sum of one operand,
 which the runtime neither removes nor looks through, stands between.
