@@ -57,11 +57,26 @@ def onnx(
     return OnnxRow(op_type, operands, attributes, reads, writes)
 
 
+class AtenRow(NamedTuple):
+    """The PyTorch op of the same meaning: the names of the arguments that are its operands, in
+    order, and by property the argument that says it and its default."""
+
+    op: str
+    operands: tuple[str, ...] = ("self",)
+    attributes: Mapping[str, tuple[str, Any]] = MappingProxyType({})
+
+
+def aten(op: str, *operands: str, **attributes: tuple[str, Any]) -> AtenRow:
+    """A row; see `AtenRow`."""
+    return AtenRow(op, operands or ("self",), attributes)
+
+
 class Declared(NamedTuple):
     """What is declared of one op."""
 
     behavior: Declaration
     onnx: OnnxRow | None
+    aten: AtenRow | None
     pieces: Callable[[], Components] | None
 
 
@@ -73,13 +88,14 @@ def nn_op(
     behavior: Declaration,
     *,
     onnx: OnnxRow | None = None,
+    aten: AtenRow | None = None,
     pieces: Callable[[], Components] | None = None,
 ) -> Callable[[Op], Op]:
-    """Define an op of the dialect: its behavior, the ONNX op of the same meaning if there is
-    one, and what it is made of if it is a composite."""
+    """Define an op of the dialect: its behavior, the ops of ONNX and of PyTorch of the same
+    meaning if there are such, and what it is made of if it is a composite."""
 
     def define(kind: Op) -> Op:
-        DECLARED[kind.name] = Declared(behavior, onnx, pieces)
+        DECLARED[kind.name] = Declared(behavior, onnx, aten, pieces)
         return checked_construction(irdl_op_definition(kind))
 
     return define

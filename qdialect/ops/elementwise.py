@@ -17,7 +17,7 @@ from xdsl.traits import Pure
 
 from qdialect import behaviors
 from qdialect.ops.base import HALF_EVEN, TENSOR, NNOp, Values
-from qdialect.ops.declare import Declaration, broadcasts, nn_op, onnx, unit
+from qdialect.ops.declare import Declaration, aten, broadcasts, nn_op, onnx, unit
 from qdialect.ops.shapes import Shape, broadcast
 
 if TYPE_CHECKING:
@@ -143,7 +143,9 @@ class SubOp(BinaryOp):
 
 
 @nn_op(
-    _binary(operator.mul, _mul_affine, _mul_gain, grid=_products), onnx=onnx("Mul", 2, reads=False)
+    _binary(operator.mul, _mul_affine, _mul_gain, grid=_products),
+    onnx=onnx("Mul", 2, reads=False),
+    aten=aten("mul", "self", "other"),
 )
 class MulOp(BinaryOp):
     """lhs * rhs"""
@@ -155,7 +157,11 @@ def _divide(lhs: Any, rhs: Any) -> Any:
     return lhs / rhs
 
 
-@nn_op(_binary(_divide, _div_affine, _div_gain, nonzero=(1,)), onnx=onnx("Div", 2))
+@nn_op(
+    _binary(_divide, _div_affine, _div_gain, nonzero=(1,)),
+    onnx=onnx("Div", 2),
+    aten=aten("div", "self", "other"),
+)
 class DivOp(BinaryOp):
     """lhs / rhs; on quantized operands a zero divisor saturates by the sign of lhs,
     and 0/0 gives 0."""
@@ -218,14 +224,22 @@ class ExtremumOp(NNOp):
         return [broadcast(operands)]
 
 
-@nn_op(_extremum(_larger, _at_least), onnx=onnx("Max", 2, reads=False))
+@nn_op(
+    _extremum(_larger, _at_least),
+    onnx=onnx("Max", 2, reads=False),
+    aten=aten("maximum", "self", "other"),
+)
 class MaximumOp(ExtremumOp):
     """The larger of lhs and rhs."""
 
     name = "nn.maximum"
 
 
-@nn_op(_extremum(_smaller, _at_most), onnx=onnx("Min", 2, reads=False))
+@nn_op(
+    _extremum(_smaller, _at_most),
+    onnx=onnx("Min", 2, reads=False),
+    aten=aten("minimum", "self", "other"),
+)
 class MinimumOp(ExtremumOp):
     """The smaller of lhs and rhs."""
 

@@ -23,7 +23,7 @@ from xdsl.traits import Pure
 
 from qdialect import behaviors
 from qdialect.ops.base import HALF_EVEN, REAL, TENSOR, FunctionOp, NNOp, UnaryOp, Values, real
-from qdialect.ops.declare import Declaration, at_most, nn_op, onnx, unit, values
+from qdialect.ops.declare import Declaration, at_most, aten, nn_op, onnx, unit, values
 from qdialect.ops.shapes import DYNAMIC, Shape, ShapeError, broadcast
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _clip_clamp(op: Operation) -> tuple[float, float]:
     return v.get("min", -math.inf), v.get("max", math.inf)
 
 
-@nn_op(_clamp(lambda op: (0.0, math.inf)), onnx=onnx("Relu"))
+@nn_op(_clamp(lambda op: (0.0, math.inf)), onnx=onnx("Relu"), aten=aten("relu"))
 class ReluOp(UnaryOp):
     """max(x, 0); on quantized tensors max(q, zero point) on the same qparams."""
 
@@ -133,7 +133,7 @@ def _neg_affine(op: Operation, constants: Sequence[Fraction | None]) -> AffineFu
     return behaviors.AffineFunction(Fraction(-1), Fraction(0))
 
 
-@nn_op(function(_neg, unit, _neg_affine, rational=True), onnx=onnx("Neg"))
+@nn_op(function(_neg, unit, _neg_affine, rational=True), onnx=onnx("Neg"), aten=aten("neg"))
 class NegOp(FunctionOp):
     """-x"""
 
@@ -144,7 +144,7 @@ def _abs(op: Operation, x: Sequence[Any]) -> Any:
     return x[0].clip(0.0, math.inf) - x[0].clip(-math.inf, 0.0)
 
 
-@nn_op(function(_abs, unit, rational=True), onnx=onnx("Abs"))
+@nn_op(function(_abs, unit, rational=True), onnx=onnx("Abs"), aten=aten("abs"))
 class AbsOp(FunctionOp):
     """|x|"""
 
@@ -155,7 +155,7 @@ def _reciprocal(op: Operation, x: Sequence[Any]) -> Any:
     return 1.0 / x[0]
 
 
-@nn_op(function(_reciprocal, rational=True), onnx=onnx("Reciprocal"))
+@nn_op(function(_reciprocal, rational=True), onnx=onnx("Reciprocal"), aten=aten("reciprocal"))
 class ReciprocalOp(FunctionOp):
     """1 / x; on a quantized operand 1 / 0 saturates upwards."""
 
@@ -169,6 +169,7 @@ def _leaky_relu(op: Operation, x: Sequence[Any]) -> Any:
 @nn_op(
     function(_leaky_relu, _alpha_gain, rational=True),
     onnx=onnx("LeakyRelu", alpha=0.009999999776482582),
+    aten=aten("leaky_relu", alpha=("negative_slope", 0.01)),
 )
 class LeakyReluOp(FunctionOp):
     """x if x >= 0 else alpha * x"""
@@ -259,6 +260,7 @@ def _hard_swish_pieces() -> Components:
 @nn_op(
     function(_hard_swish, at_most(1.5), rational=True, in_floats=_hard_swish_in_floats),
     onnx=onnx("HardSwish", writes=False),
+    aten=aten("hardswish"),
     pieces=_hard_swish_pieces,
 )
 class HardSwishOp(FunctionOp):
@@ -317,7 +319,7 @@ def _exp(op: Operation, x: Sequence[Any]) -> Any:
     return elementary.exp(x[0])
 
 
-@nn_op(function(_exp), onnx=onnx("Exp"))
+@nn_op(function(_exp), onnx=onnx("Exp"), aten=aten("exp"))
 class ExpOp(FunctionOp):
     """e to the x"""
 
@@ -330,7 +332,7 @@ def _log(op: Operation, x: Sequence[Any]) -> Any:
     return elementary.log(x[0])
 
 
-@nn_op(function(_log), onnx=onnx("Log"))
+@nn_op(function(_log), onnx=onnx("Log"), aten=aten("log"))
 class LogOp(FunctionOp):
     """Natural logarithm."""
 
@@ -343,7 +345,7 @@ def _sqrt(op: Operation, x: Sequence[Any]) -> Any:
     return elementary.sqrt(x[0])
 
 
-@nn_op(function(_sqrt), onnx=onnx("Sqrt"))
+@nn_op(function(_sqrt), onnx=onnx("Sqrt"), aten=aten("sqrt"))
 class SqrtOp(FunctionOp):
     """Square root."""
 
@@ -356,7 +358,7 @@ def _erf(op: Operation, x: Sequence[Any]) -> Any:
     return elementary.erf(x[0])
 
 
-@nn_op(function(_erf, at_most(1.1284)), onnx=onnx("Erf"))
+@nn_op(function(_erf, at_most(1.1284)), onnx=onnx("Erf"), aten=aten("erf"))
 class ErfOp(FunctionOp):
     """Error function."""
 
@@ -369,7 +371,7 @@ def _tanh(op: Operation, x: Sequence[Any]) -> Any:
     return elementary.tanh(x[0])
 
 
-@nn_op(function(_tanh, unit), onnx=onnx("Tanh"))
+@nn_op(function(_tanh, unit), onnx=onnx("Tanh"), aten=aten("tanh"))
 class TanhOp(FunctionOp):
     """Hyperbolic tangent."""
 
@@ -386,7 +388,7 @@ def _sigmoid(op: Operation, x: Sequence[Any]) -> Any:
     return _logistic(x[0])
 
 
-@nn_op(function(_sigmoid, at_most(0.25)), onnx=onnx("Sigmoid"))
+@nn_op(function(_sigmoid, at_most(0.25)), onnx=onnx("Sigmoid"), aten=aten("sigmoid"))
 class SigmoidOp(FunctionOp):
     """1 / (1 + exp(-x))"""
 
@@ -417,6 +419,7 @@ def _swish_pieces() -> Components:
 @nn_op(
     function(_swish, at_most(1.1)),
     onnx=onnx("Swish", writes=False, alpha=1.0),
+    aten=aten("silu"),
     pieces=_swish_pieces,
 )
 class SwishOp(FunctionOp):
@@ -469,7 +472,11 @@ def _gelu_pieces() -> Components:
     return Components((*_GELU_TANH[:-3], "erf", *_GELU[2:]), _gelu_program, _gelu_roles)
 
 
-@nn_op(function(_gelu, at_most(1.13)), pieces=_gelu_pieces)
+@nn_op(
+    function(_gelu, at_most(1.13)),
+    aten=aten("gelu", approximate=("approximate", "none")),
+    pieces=_gelu_pieces,
+)
 class GeluOp(FunctionOp):
     """x/2 * (1 + erf(x / sqrt(2))), or with `approximate tanh`
     x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3)))"""
@@ -545,7 +552,7 @@ def _floor(op: Operation, x: Sequence[Any]) -> Any:
     return elementary.floor(x[0])
 
 
-@nn_op(function(_floor), onnx=onnx("Floor"))
+@nn_op(function(_floor), onnx=onnx("Floor"), aten=aten("floor"))
 class FloorOp(FunctionOp):
     """The largest integer that is not greater than x"""
 
@@ -558,7 +565,7 @@ def _ceil(op: Operation, x: Sequence[Any]) -> Any:
     return elementary.floor(x[0] * -1.0) * -1.0
 
 
-@nn_op(function(_ceil), onnx=onnx("Ceil"))
+@nn_op(function(_ceil), onnx=onnx("Ceil"), aten=aten("ceil"))
 class CeilOp(FunctionOp):
     """The smallest integer that is not less than x"""
 
@@ -571,7 +578,7 @@ def _round(op: Operation, x: Sequence[Any]) -> Any:
     return elementary.nearest(x[0])
 
 
-@nn_op(function(_round), onnx=onnx("Round"))
+@nn_op(function(_round), onnx=onnx("Round"), aten=aten("round"))
 class RoundOp(FunctionOp):
     """The nearest integer, halves to the even one"""
 

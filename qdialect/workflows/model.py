@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from qdialect.context import QContext
     from qdialect.formats.onnx.write.written import Written
+    from qdialect.formats.torch.program import Program
     from qdialect.pipeline.manager import Instrumentation
     from qdialect.targets.base import Target
 
@@ -73,7 +74,7 @@ def load(
     typical_dims: Mapping[str, int] | None = None,
     as_written: bool = False,
 ) -> Model:
-    """The model in a `.onnx`, `.mlir` or `.mlirbc` file, verified.
+    """The model in a `.onnx`, `.pt2`, `.mlir` or `.mlirbc` file, verified.
 
     Functions in TOSA and StableHLO are raised to `nn` and `quant` (`raised`), unless `as_written`.
 
@@ -94,6 +95,10 @@ def load(
         module = import_model(source, session, dims)
         verify_module(module, session)
         spelled_out = is_spelled_out(module)
+    elif source.suffix == ".pt2":
+        from qdialect.formats.torch.archive import read_archive
+
+        module = _of_program(read_archive(source), session, dims)
     elif source.suffix in (".mlir", ".mlirbc"):
         from qdialect.formats.mlir.read import load_module
 
@@ -103,13 +108,37 @@ def load(
 
             bind_extents(module, dims)
     else:
-        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .mlir or .mlirbc")
+        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .pt2, .mlir or .mlirbc")
     if typical_dims:
         from qdialect.ops.named_extents import price_extents
 
         price_extents(module, typical_dims)
     model = Model(module, session, None if spelled_out else source)
     return model if as_written or source.suffix == ".onnx" else raised(model)
+
+
+def from_torch(
+    exported: Any, ctx: QContext | None = None, *, dims: Mapping[str, int] | None = None
+) -> Model:
+    """The model of a `torch.export.ExportedProgram`, as `load` has it of its `.pt2` file."""
+    from qdialect.formats.torch.live import read_exported
+    from qdialect.pipeline.plugins import Plugins
+
+    session = Plugins().session(allow_unregistered=True) if ctx is None else ctx
+    return Model(_of_program(read_exported(exported), session, dims), session)
+
+
+def _of_program(program: Program, session: QContext, dims: Mapping[str, int] | None) -> ModuleOp:
+    """The verified module of an exported program."""
+    from qdialect.formats.mlir.read import verify_module
+    from qdialect.formats.torch.read import import_program
+    from qdialect.ops.named_extents import bind_extents
+
+    module = import_program(program, session)
+    if dims:
+        bind_extents(module, dims)
+    verify_module(module, session)
+    return module
 
 
 def raised(model: Model, dialect: str | None = None) -> Model:

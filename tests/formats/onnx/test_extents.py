@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from qdialect.formats.onnx.read.extents import Extent, broadcast, clamped, product
+from qdialect.formats.extents import Extent, broadcast, clamped, product
 
 NAMES = ("batch", "sequence", "heads")
 

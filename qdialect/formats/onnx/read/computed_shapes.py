@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from qdialect import ops as nn
-from qdialect.formats.onnx.read.extents import Extent, product
+from qdialect.formats.extents import Extent, product, reshape_entries
 from qdialect.formats.onnx.read.inferred_extents import target_extents
 from qdialect.formats.onnx.read.node import Node
 from qdialect.ops.base import ranked, tensor_type
@@ -40,7 +40,7 @@ def reshape(imp: Importer, node: Node) -> list[SSAValue] | None:
     x = imp.value(node.input(0))
     if requested is not None and requested.ndim == 1:
         target = list(requested)
-        entries = _entries(source, target, allowzero)
+        entries = reshape_entries(source, target, allowzero)
         if entries is not None:
             return [imp.shaped(nn.ReshapeOp(x, entries), node.output(0))]
         turned = _split_first(imp, node, target)
@@ -71,7 +71,7 @@ def _split_first(imp: Importer, node: Node, target: Sequence[Extent]) -> list[SS
     placed = [parts[perm.index(d)] for d in range(len(perm))]
     split = [extent for part in placed for extent in part]
     if split != list(whole):
-        entries = _entries(whole, split, True)
+        entries = reshape_entries(whole, split, True)
         if entries is None:
             return None
         x = imp.emit(nn.ReshapeOp(x, entries)).results[0]
@@ -93,30 +93,6 @@ def _parts(extents: Sequence[Extent], target: Sequence[Extent]) -> list[list[Ext
             return None
         parts.append(part)
     return None if rest else parts
-
-
-def _entries(
-    source: Sequence[Extent], target: Sequence[Extent], allowzero: bool
-) -> list[int] | None:
-    """The shape as `nn.reshape` takes it: numbers, 0 for a copy, -1 for what is left."""
-    entries: list[int] = []
-    for d, extent in enumerate(target):
-        number = extent.number
-        copies = number == 0 and not allowzero
-        if number == 0 and allowzero:
-            return None
-        if copies or (number is None and d < len(source) and source[d] == extent):
-            entries.append(0)
-        else:
-            entries.append(DYNAMIC if number is None else number)
-    if min((0, *entries)) < DYNAMIC or entries.count(DYNAMIC) > 1:
-        return None
-    left = entries.index(DYNAMIC) if DYNAMIC in entries else None
-    if left is not None and target[left].number is None and 0 in entries:
-        return None  # a copied extent may be 0, and then nothing tells the one that is left
-    if any(n == 0 and d >= len(source) for d, n in enumerate(entries)):
-        return None
-    return entries
 
 
 def _reshape_to(imp: Importer, node: Node, x: SSAValue, allowzero: bool) -> list[SSAValue] | None:

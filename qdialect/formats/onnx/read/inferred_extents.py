@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from qdialect import ops as nn
-from qdialect.formats.onnx.read.extents import Extent, broadcast, product
+from qdialect.formats.extents import Extent, broadcast, product
 from qdialect.ops import NNOp, shape_of
 from qdialect.ops.contraction import ConvolutionOp
 from qdialect.ops.elementwise import BinaryOp, ExtremumOp

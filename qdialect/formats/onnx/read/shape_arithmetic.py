@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import TensorType, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects.onnx import package
-from qdialect.formats.onnx.read.extents import MOST, Numbers
+from qdialect.formats.extents import MOST, Numbers
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.shape_values import FUNCTIONS
 from qdialect.formats.onnx.read.subgraphs import captured_names

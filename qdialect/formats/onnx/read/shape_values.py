@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qdialect.formats.onnx.read.extents import MOST, Extent, Numbers, integers, numbers, product
+from qdialect.formats.extents import MOST, Extent, Numbers, integers, numbers, product
 from qdialect.formats.onnx.read.node import Node
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.dialects.onnx import NodeOp
-from qdialect.formats.onnx.read.extents import (
+from qdialect.formats.extents import (
     MOST,
     Extent,
     Numbers,

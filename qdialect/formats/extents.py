@@ -174,6 +174,30 @@ def _is_clamped(extent: Extent, whole: Extent) -> bool:
 _ONE = Extent.of(1)
 
 
+def reshape_entries(
+    source: Sequence[Extent], target: Sequence[Extent], allowzero: bool
+) -> list[int] | None:
+    """The shape as `nn.reshape` takes it: numbers, 0 for a copy, -1 for what is left."""
+    entries: list[int] = []
+    for d, extent in enumerate(target):
+        number = extent.number
+        copies = number == 0 and not allowzero
+        if number == 0 and allowzero:
+            return None
+        if copies or (number is None and d < len(source) and source[d] == extent):
+            entries.append(0)
+        else:
+            entries.append(-1 if number is None else number)
+    if min((0, *entries)) < -1 or entries.count(-1) > 1:
+        return None
+    left = entries.index(-1) if -1 in entries else None
+    if left is not None and target[left].number is None and 0 in entries:
+        return None  # a copied extent may be 0, and then nothing tells the one that is left
+    if any(n == 0 and d >= len(source) for d, n in enumerate(entries)):
+        return None
+    return entries
+
+
 # -- arrays of extents -----------------------------------------------------------------------
 
 

@@ -1,0 +1,1 @@
+"""Programs of PyTorch: what `torch.export` makes, from a file or as an object."""
