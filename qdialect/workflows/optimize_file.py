@@ -33,6 +33,7 @@ from qdialect.workflows.race import Choice, Selection, cheapest_form, unrounded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Form
     from qdialect.workflows.optimize import Watchers
@@ -254,9 +255,9 @@ class FileOptimization:
             return None
         same = judge.same_interface(next(iter(results.values())).model)
         samples = self._samples(judge) if same else []
-        source = self.source if same and self.source.suffix == ".onnx" else None
+        source = self._executable() if same and self.source.suffix == ".onnx" else None
         compared = source is not None and bool(samples) and self.float_file is None
-        floats = unrounded(self.source, samples) if compared else None
+        floats = unrounded(source, samples) if compared and source is not None else None
         selection = Selection(source, samples, floats, self.notes)
         if self.float_file is not None:
             selection.add_float(self.float_file)
@@ -271,6 +272,15 @@ class FileOptimization:
         inputs = samples[0][0] if samples else None
         seconds = self.seconds if self._races or self.float_file is not None else 0.0
         return selection.choose(names, seconds, inputs)
+
+    def _executable(self) -> Written | Path:
+        """The input: its file, or what it says in ops that the runtime has."""
+        from qdialect.formats.onnx.write import write_model
+
+        model = self.model
+        if model is None or model.source is not None:
+            return self.source
+        return write_model(model.module, model.ctx)
 
     def _forms(self, model: Model) -> list[Form]:
         """The forms that may be written, what is likely cheaper first.  Integer kernels round

@@ -5,8 +5,10 @@ QuantizeLinear without looking at all the parameters: a Conv, a Sigmoid or a poo
 per channel in or out becomes a kernel that takes one scale and fails when it runs, a Softmax one
 that uses the first, a product whose weights have a scale per row one that takes them for scales
 per column; MaxPool and Conv become kernels on 4-bit integers, of which there are none.  Of two
-pairs in a row it makes one, and so rounds once, to a third scale.  In models of opset 21 or later
-it moves casts of i8 past movement ops and then does not load its own nodes.
+pairs in a row it makes one, and so rounds once, to a third scale.  A Relu before codes that are
+floats of 8 bits it removes, as if they ended at 0, and with a Clip there it does not load.  In
+models of opset 21 or later it moves casts of i8 past movement ops and then does not load its own
+nodes.
 
 What is written means the same with and without the runtime's optimizations: a Sum of one operand,
 which the runtime neither removes nor looks through, stands between.
@@ -37,6 +39,10 @@ _KERNELS = frozenset(
 _NARROW = frozenset({21, 22, 25, 26})
 """`TensorProto.DataType` of the integers of 4 and 2 bits."""
 
+
+_SMALL_FLOATS, _CLAMPS = frozenset({17, 19}), frozenset({"Clip", "Relu"})
+"""`TensorProto.DataType` of floats of 8 bits, and ops that the runtime takes for a part of a
+quantize."""
 
 _MOVED_PAST = frozenset({"MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 """Ops past which the runtime moves a DequantizeLinear."""
@@ -79,6 +85,8 @@ class _Shields:
         if reader.op_type == _QUANTIZE and maker.op_type == _DEQUANTIZE:
             return self._is_second_pair(maker, reader)
         if reader.op_type == _QUANTIZE:
+            if self._storage(reader) in _SMALL_FLOATS and maker.op_type in _CLAMPS:
+                return True
             return self._is_narrow(reader) or (self._is_along(reader) and maker.op_type in _KERNELS)
         if maker.op_type != _DEQUANTIZE:
             return False
