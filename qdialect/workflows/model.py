@@ -34,12 +34,20 @@ TextVersion = Literal["v22", "v24"]
 class Model:
     """A module with its session: weights, target, and the remarks of what was done.
 
-    `source` is the file it was loaded from, as long as it has not been changed.
+    `source` is the file it was loaded from, as long as it has not been changed; `corrections`
+    say what was read otherwise than it is written there, where no runtime takes it so.
     """
 
     module: ModuleOp
     ctx: QContext
     source: Path | None = None
+    corrections: Sequence[str] = ()
+
+    @property
+    def runnable(self) -> Path | None:
+        """The ONNX file that means what the module means; None where there is none."""
+        is_onnx = self.source is not None and self.source.suffix == ".onnx"
+        return self.source if is_onnx and not self.corrections else None
 
     def __str__(self) -> str:
         from qdialect.formats.mlir.write import module_text
@@ -87,6 +95,7 @@ def load(
 
     source = Path(path)
     session = Plugins().session(allow_unregistered=True) if ctx is None else ctx
+    corrected = len(session.corrections)
     if source.suffix == ".onnx":
         from qdialect.formats.mlir.read import verify_module
         from qdialect.formats.onnx.read import import_model
@@ -111,7 +120,7 @@ def load(
         from qdialect.ops.named_extents import price_extents
 
         price_extents(module, typical_dims)
-    model = Model(module, session, source)
+    model = Model(module, session, source, session.corrections[corrected:])
     return model if as_written or source.suffix == ".onnx" else raised(model)
 
 

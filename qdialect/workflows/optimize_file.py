@@ -95,6 +95,7 @@ class FileOptimization:
         self.model = model = self._load()
         began = self._took("import", began)
         if model is not None:
+            self.notes += model.corrections
             pipeline = self.pipeline
             if pipeline is None:
                 pipeline = optimize_pipeline(self.target, self.numerics)
@@ -145,6 +146,8 @@ class FileOptimization:
         is_model = self.is_onnx and self.source.suffix == ".onnx"
         if not is_model or installed_runtime() is None:
             return False
+        if self.model is not None and self.model.corrections:
+            return True
         ours = not isinstance(error, InputError)
         return loads(self.source) if ours else runs(self.source, self.inputs)
 
@@ -186,7 +189,7 @@ class FileOptimization:
             mixed = self._or_original(lambda: self._some_on_floats(model, first, pipeline, judge))
             if mixed is not None:
                 results[SOME_ON_FLOATS] = mixed
-        self.choice = self._or_original(lambda: self._choice(results, judge))
+        self.choice = self._or_original(lambda: self._choice(model, results, judge))
         if any(one.what == EVERYTHING for one in self.dropped):
             return
         self.result = first
@@ -217,7 +220,9 @@ class FileOptimization:
         """Whether the fastest file is looked for, not only the form that was asked for."""
         return self.seconds > 0 and self.form is None and self.target.name == "onnxruntime"
 
-    def _choice(self, results: Mapping[str, Optimized], judge: Judge) -> Choice | None:
+    def _choice(
+        self, model: Model, results: Mapping[str, Optimized], judge: Judge
+    ) -> Choice | None:
         """Which file to write, by what the runtime makes of each; None where no runtime is
         asked: the form is chosen by prices."""
         from qdialect.formats.onnx.write import write_model
@@ -227,7 +232,7 @@ class FileOptimization:
             return None
         same = judge.same_interface(next(iter(results.values())).model)
         samples = judge.executed_samples() if same else []
-        source = self.source if same and self.source.suffix == ".onnx" else None
+        source = model.runnable if same else None
         compared = source is not None and bool(samples) and self.float_file is None
         floats = unrounded(self.source, samples) if compared else None
         selection = Selection(source, samples, floats, self.notes)
@@ -259,7 +264,8 @@ class FileOptimization:
         from qdialect.formats.onnx.write import copy_model, keeps_weights_beside, save_model
 
         if self.result is None:
-            if self.is_onnx and self.source.suffix == ".onnx":
+            corrected = self.model is not None and bool(self.model.corrections)
+            if self.is_onnx and self.source.suffix == ".onnx" and not corrected:
                 copy_model(self.source, self.path)
             else:
                 assert self.model is not None
