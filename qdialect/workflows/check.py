@@ -224,8 +224,8 @@ class Judge:
         """The original file (or the model as it would be written) in the runtime, as it is."""
         from qdialect.formats.onnx.write import OrtEngine, write_model
 
-        source: Any = self.before.runnable
-        if source is None:
+        source: Any = self.before.source
+        if source is None or source.suffix != ".onnx":
             source = write_model(self.before.module, self.before.ctx).whole()
         return OrtEngine(source, optimize=False)
 

@@ -33,6 +33,7 @@ from qdialect.workflows.race import Choice, Selection, cheapest_form, unrounded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Form
     from qdialect.workflows.optimize import Watchers
@@ -156,7 +157,7 @@ class FileOptimization:
         is_model = self.is_onnx and self.source.suffix == ".onnx"
         if not is_model or installed_runtime() is None:
             return False
-        if self.model is not None and self.model.corrections:
+        if self.model is not None and self.model.source is None:
             return True
         ours = not isinstance(error, InputError)
         return loads(self.source) if ours else runs(self.source, self.inputs)
@@ -199,7 +200,7 @@ class FileOptimization:
             mixed = self._or_original(lambda: self._some_on_floats(model, first, pipeline, judge))
             if mixed is not None:
                 results[SOME_ON_FLOATS] = mixed
-        self.choice = self._or_original(lambda: self._choice(model, results, judge))
+        self.choice = self._or_original(lambda: self._choice(results, judge))
         if any(one.what == EVERYTHING for one in self.dropped):
             return
         self.result = first
@@ -230,9 +231,7 @@ class FileOptimization:
         """Whether the fastest file is looked for, not only the form that was asked for."""
         return self.seconds > 0 and self.form is None and self.target.name == "onnxruntime"
 
-    def _choice(
-        self, model: Model, results: Mapping[str, Optimized], judge: Judge
-    ) -> Choice | None:
+    def _choice(self, results: Mapping[str, Optimized], judge: Judge) -> Choice | None:
         """Which file to write, by what the runtime makes of each; None where no runtime is
         asked: the form is chosen by prices."""
         from qdialect.formats.onnx.write import write_model
@@ -242,9 +241,9 @@ class FileOptimization:
             return None
         same = judge.same_interface(next(iter(results.values())).model)
         samples = judge.executed_samples() if same else []
-        source = model.runnable if same else None
+        source = self._executable() if same and self.source.suffix == ".onnx" else None
         compared = source is not None and bool(samples) and self.float_file is None
-        floats = unrounded(self.source, samples) if compared else None
+        floats = unrounded(source, samples) if compared and source is not None else None
         selection = Selection(source, samples, floats, self.notes)
         if self.float_file is not None:
             selection.add_float(self.float_file)
@@ -260,6 +259,15 @@ class FileOptimization:
         seconds = self.seconds if self._races or self.float_file is not None else 0.0
         return selection.choose(names, seconds, inputs)
 
+    def _executable(self) -> Written | Path:
+        """The input: its file, or what it says in ops that the runtime has."""
+        from qdialect.formats.onnx.write import write_model
+
+        model = self.model
+        if model is None or model.source is not None:
+            return self.source
+        return write_model(model.module, model.ctx)
+
     def _forms(self, model: Model) -> list[Form]:
         """The forms that may be written, what is likely cheaper first.  Integer kernels round
         ties in another way than the casts and floats of the input, so not at `exact`."""
@@ -274,8 +282,8 @@ class FileOptimization:
         from qdialect.formats.onnx.write import copy_model, keeps_weights_beside, save_model
 
         if self.result is None:
-            corrected = self.model is not None and bool(self.model.corrections)
-            if self.is_onnx and self.source.suffix == ".onnx" and not corrected:
+            means = self.model is None or self.model.source is not None
+            if self.is_onnx and self.source.suffix == ".onnx" and means:
                 copy_model(self.source, self.path)
             else:
                 assert self.model is not None

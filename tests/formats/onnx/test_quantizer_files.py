@@ -67,7 +67,7 @@ def test_the_interpreter_gives_what_the_runtime_gives(name: str) -> None:
 def test_what_was_read_otherwise_is_said(tmp_path: Path) -> None:
     _, work = optimized(nncf_groups("i4").model, tmp_path)
     assert any("'f_node' do not fit its axis" in note for note in work.notes)
-    assert work.model is not None and work.model.runnable is None
+    assert work.model is not None and work.model.source is None
     ctx = new_context()
     import_model(nncf_groups("i4").meant, ctx)
     assert not ctx.corrections

@@ -51,6 +51,7 @@ from qdialect.formats.onnx.read.node import Node, stable_keys, trimmed
 from qdialect.formats.onnx.read.operand_types import check_operand_types
 from qdialect.formats.onnx.read.probe import by_rule
 from qdialect.formats.onnx.read.quantized_inputs import quantized_constants, quantized_inputs, suits
+from qdialect.formats.onnx.read.quark import TRANSLATED, translation
 from qdialect.formats.onnx.read.scale_places import correction, placed
 from qdialect.formats.onnx.read.shape_arithmetic import ShapeArithmetic
 from qdialect.formats.onnx.read.table import RULES
@@ -92,6 +93,8 @@ class _Walk:
         self._arithmetic = ShapeArithmetic(self._imp)
         #: casts that are read as the shapes of their scales say
         self._placed: list[str] = []
+        #: how many casts of others are read as those of ONNX
+        self._translated = 0
         #: other names of the results of ops
         self._aliases: dict[Operation, list[str]] = {}
 
@@ -129,7 +132,7 @@ class _Walk:
             self._import_node(trimmed(proto, key, index, imp.loaded.where(key)))
         for op, names in self._aliases.items():
             op.attributes[ALIASES] = strings(names)
-        imp.ctx.corrections += correction(self._placed)
+        imp.ctx.corrections += [*correction(self._placed), *translation(self._translated)]
         results = [self._output(info) for info in graph.output]
         self._drop_replaced(results)
         imp.block.add_op(ReturnOp(*results))
@@ -180,6 +183,7 @@ class _Walk:
             results = self._arithmetic.result(node)
             if results is None:
                 results = by_rule(imp, rule, node) if rule else None
+                self._translated += rule in TRANSLATED and results is not None
             if results is None:
                 results = imp.keep(node)
         except VerifyException as error:

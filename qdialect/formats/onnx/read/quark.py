@@ -67,6 +67,17 @@ def dequantize(imp: Importer, node: Node) -> Results:
     return [imp.emit(DCastOp(codes, with_element(codes.type, f32))).results[0]]
 
 
+TRANSLATED = (quantize, dequantize)
+"""Functions that read what no runtime has as what all have."""
+
+
+def translation(count: int) -> list[str]:
+    """What is said of nodes that were read so, nothing if there are none."""
+    if not count:
+        return []
+    return [f"{count} casts of Quark's own, which no runtime has, are written as those of ONNX"]
+
+
 def _element(
     imp: Importer, node: Node, storage: str | None, source: Attribute
 ) -> UniformType | None:

@@ -5,11 +5,11 @@ QuantizeLinear without looking at all the parameters: a Conv, a Sigmoid or a poo
 per channel in or out becomes a kernel that takes one scale and fails when it runs, a Softmax one
 that uses the first, a product whose weights have a scale per row one that takes them for scales
 per column; MaxPool and Conv become kernels on 4-bit integers, of which there are none.  Of two
-pairs in a row it makes one, and so rounds once, to a third scale.  In models of opset 21 or later
-it moves casts of i8 past movement ops (its own too, around a product that it makes a Gemm of with
-the Add below) and then does not load its own nodes.  It drops a Clip or a Relu before a
-QuantizeLinear to 8-bit floats, where their bounds are not codes; and casts around an ArgMax or a
-MaxPool although a negative scale turns the order of codes around.
+pairs in a row it makes one, and so rounds once, to a third scale.  A Relu before codes that are
+floats of 8 bits it removes, as if they ended at 0, and with a Clip there it does not load.  Of
+casts around an ArgMax or a MaxPool it looks at no sign, though a negative scale turns the order of
+codes around.  In models of opset 21 or later it moves casts of i8 past movement ops (its own too,
+around a product that it makes a Gemm of with the Add below) and then does not load its own nodes.
 
 What is written means the same with and without the runtime's optimizations: a Sum of one operand,
 which the runtime neither removes nor looks through, stands between.
@@ -43,14 +43,15 @@ _NARROW = frozenset({21, 22, 25, 26})
 """`TensorProto.DataType` of the integers of 4 and 2 bits."""
 
 
+_SMALL_FLOATS, _CLAMPS = frozenset({17, 19}), frozenset({"Clip", "Relu"})
+"""`TensorProto.DataType` of floats of 8 bits, and ops that the runtime takes for a part of a
+quantize."""
+
 _MOVED_PAST = frozenset({"MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 """Ops past which the runtime moves a DequantizeLinear."""
 
 _INT8 = 3
 """`TensorProto.DataType`."""
-
-_FLOATS = frozenset({17, 18, 19, 20, 23})
-"""`TensorProto.DataType` of floats of 8 and 4 bits."""
 
 
 def shield(graph: GraphWriter, opset: int) -> None:
@@ -96,9 +97,9 @@ class _Shields:
             return True
         if any(map(self._is_turned, _casts_of(maker, reader))):
             return True
-        if reader.op_type == _QUANTIZE and self._storage(reader) in _FLOATS:
-            return maker.op_type in ("Clip", "Relu")
         if reader.op_type == _QUANTIZE:
+            if self._storage(reader) in _SMALL_FLOATS and maker.op_type in _CLAMPS:
+                return True
             return self._is_narrow(reader) or (self._is_along(reader) and maker.op_type in _KERNELS)
         if maker.op_type != _DEQUANTIZE:
             return False
