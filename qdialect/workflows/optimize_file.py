@@ -112,6 +112,7 @@ class FileOptimization:
         self.model = model = self._load()
         began = self._took("import", began)
         if model is not None:
+            self.notes += model.corrections
             pipeline = self.pipeline
             if pipeline is None:
                 pipeline = optimize_pipeline(self.target, self.level, self.numerics or "ties")
@@ -163,6 +164,8 @@ class FileOptimization:
         is_model = self.is_onnx and self.source.suffix == ".onnx"
         if not is_model or installed_runtime() is None:
             return False
+        if self.model is not None and self.model.source is None:
+            return True
         ours = not isinstance(error, InputError)
         return loads(self.source) if ours else runs(self.source, self.inputs)
 
@@ -296,7 +299,8 @@ class FileOptimization:
         from qdialect.formats.onnx.write import copy_model, keeps_weights_beside, save_model
 
         if self.result is None:
-            if self.is_onnx and self.source.suffix == ".onnx":
+            means = self.model is None or self.model.source is not None
+            if self.is_onnx and self.source.suffix == ".onnx" and means:
                 copy_model(self.source, self.path)
             else:
                 assert self.model is not None
