@@ -102,7 +102,7 @@ class Exact:
 
 def tie_goes_up(whole: Tensor, rounding: Rounding) -> Tensor:
     """Whether `whole` + 1/2 is rounded up."""
-    if rounding is Rounding.HALF_EVEN:
+    if rounding.in_reals is Rounding.HALF_EVEN:
         return torch.remainder(whole, 2) == 1
     if rounding is Rounding.HALF_AWAY:
         return whole >= 0
@@ -111,7 +111,7 @@ def tie_goes_up(whole: Tensor, rounding: Rounding) -> Tensor:
 
 def rounded_floats(values: Tensor, rounding: Rounding) -> Tensor:
     """Floats rounded to integers, exactly as the floats they are."""
-    if rounding is Rounding.HALF_EVEN:
+    if rounding.in_reals is Rounding.HALF_EVEN:
         return values.round()
     whole = values.floor()
     part = values - whole

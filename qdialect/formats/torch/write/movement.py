@@ -17,6 +17,7 @@ from qdialect.formats.torch.write.exact import Exact
 from qdialect.formats.torch.write.grid import Grid
 from qdialect.formats.torch.write.products import torch_pads
 from qdialect.formats.torch.write.rows import Number, Properties, Results, Row, movement
+from qdialect.formats.torch.write.tensor_types import broadcast_to, integers
 from qdialect.ops.shapes import slice_bounds
 
 
@@ -32,7 +33,7 @@ def _reshape(p: Properties, x: Tensor) -> Tensor:
 
 
 def _reshape_to(p: Properties, x: Tensor, shape: Tensor) -> Tensor:
-    extents: list[int] = shape.reshape(-1).tolist()
+    extents = integers(shape)
     if not p["allowzero"]:
         extents = [x.shape[d] if n == 0 and d < x.dim() else n for d, n in enumerate(extents)]
     return x.reshape(extents)
@@ -142,7 +143,7 @@ def _unsqueeze(p: Properties, x: Tensor) -> Tensor:
 
 
 def _expand(p: Properties, x: Tensor) -> Tensor:
-    return x.expand(torch.broadcast_shapes(x.shape, tuple(p["shape"])))
+    return broadcast_to(x, p["shape"])
 
 
 def _tile(p: Properties, x: Tensor) -> Tensor:
@@ -160,7 +161,7 @@ def _flip(p: Properties, x: Tensor) -> Tensor:
 
 
 def _split(p: Properties, x: Tensor) -> Results:
-    return tuple(x.split(list(p["sizes"]), p["axis"]))
+    return tuple(torch.split(x, list(p["sizes"]), p["axis"]))
 
 
 # -- between channels and space -----------------------------------------------------
