@@ -46,5 +46,5 @@ def identifier(text: str) -> str:
 
 
 def _part(text: str) -> str:
-    part = re.sub(r"\W", "_", text).strip("_") or "_"
+    part = re.sub(r"\W", "_", re.sub(r"^\W+|\W+$", "", text)) or "_"
     return f"{part}_" if part in _ATTRIBUTES else part
