@@ -108,7 +108,9 @@ class _Compiled:
         torch = package("torch")
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         if torch.is_grad_enabled() and any(value.requires_grad for value in tensors):
-            return self._eager(("gradients",), "gradients are recorded (use torch.no_grad())", inputs)
+            return self._eager(
+                ("gradients",), "gradients are recorded (use torch.no_grad())", inputs
+            )
         weights = [_is_weight(value) for value in inputs]
         key = tuple(_form(v, fixed) for v, fixed in zip(inputs, weights, strict=True))
         session = self._sessions.get(key)

@@ -21,7 +21,6 @@ from qdialect.workflows.compare import (
 )
 from qdialect.workflows.inputs import drawn_inputs
 
-
 if TYPE_CHECKING:
     from qdialect.report.tables import LayerError
 

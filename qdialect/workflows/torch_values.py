@@ -62,7 +62,9 @@ def values_inside(program: Any, inputs: Sequence[Any]) -> list[KeyedValue]:
     torch = package("torch")
     if isinstance(program, Model):
         return keyed_values(program, "numpy", _named(program, inputs))
-    tensors = [value if isinstance(value, torch.Tensor) else torch.tensor(value) for value in inputs]
+    tensors = [
+        value if isinstance(value, torch.Tensor) else torch.tensor(value) for value in inputs
+    ]
     if isinstance(program, torch.export.ExportedProgram):
         return _of_graph(program.module(), tensors)
     if not isinstance(program, torch.nn.Module):

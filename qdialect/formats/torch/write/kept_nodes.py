@@ -308,7 +308,7 @@ def _gather(a: Attributes, x: Inputs) -> Tensor:
     axis = a.get("axis", 0) % value.dim()
     flat = indices.reshape(-1).to(torch.int64)
     taken = value.index_select(axis, torch.where(flat < 0, flat + value.shape[axis], flat))
-    return taken.reshape(*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])
+    return taken.reshape((*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))
 
 
 def _gather_elements(a: Attributes, x: Inputs) -> Tensor:

@@ -93,7 +93,7 @@ class CodesLayer(Layer):
     def forward(self, *values: Tensor) -> Results:
         """The function on codes."""
         assert self.row.codes is not None
-        grids = self.grids_of_operands()
+        grids = [*self.grids_of_operands(), *self.grids_of_results()]
         return self.finished(as_list(self.row.codes(self.properties, grids, *values)))
 
 

@@ -99,8 +99,8 @@ _INSIDE: Mapping[str, Callable[[Tensor, int], Tensor]] = {
 
 
 def _pad_codes(p: Properties, grids: Sequence[Grid | None], x: Tensor) -> Tensor:
-    """Constant padding is `value` in real units, quantized half even."""
-    (grid,) = grids
+    """Constant padding is `value` in real units, quantized half even as the result is."""
+    grid = grids[-1]
     if p["mode"] != "constant" or grid is None:
         return _pad(p, x)
     inside = F.pad(torch.ones_like(x, dtype=torch.bool), torch_pads([*p["low"], *p["high"]]))
@@ -194,7 +194,7 @@ def _im2col(p: Properties, x: Tensor) -> Tensor:
 
 def _im2col_codes(p: Properties, grids: Sequence[Grid | None], x: Tensor) -> Tensor:
     """Padding is real 0: the zero point."""
-    (grid,) = grids
+    grid = grids[0]
     top, left, bottom, right = p["pads"]
     widths = (left, right, top, bottom)
     if grid is None:
