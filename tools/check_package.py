@@ -57,6 +57,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "mlir": ("engine mlir-runner",),
     "iree": ("engine iree",),
     "tosa": ("engine tosa-reference",),
+    "torch": ("import torch",),
     "report": REPORT,
     "docs": ("python -m mkdocs --version",),
     "dask": ("python -m dask --version",),

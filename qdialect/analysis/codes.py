@@ -53,21 +53,19 @@ def constant_values(value: SSAValue, session: QContext) -> NDArray[Any] | None:
     return constant_array(constant, session.blobs)
 
 
-def survives_float(params: QParams) -> bool:
+def survives_float(params: QParams, rounding: Rounding = Rounding.HALF_EVEN) -> bool:
     """Whether quantize(dequantize(q)) = q for every code, in the expressed type.
 
     Two roundings move n = q - z by at most n * 2**(1-p); that stays below half a
-    step while |n| < 2**(p-2), if n * scale neither overflows nor underflows.
+    step while |n| < 2**(p-2), if n * scale neither overflows nor underflows. With a
+    reciprocal, four do, those of the scale and of its reciprocal too: |n| < 2**(p-3).
     """
     if params.expressed not in ("f16", "bf16", "f32", "f64"):
         return False
     bits, min_exponent, largest = FORMATS[params.expressed]
+    most = 2 ** (bits - (3 if rounding is Rounding.RECIPROCAL else 2))
     for a in exact.quant_grids(params):
         furthest = max(abs(a.low - a.zero), abs(a.high - a.zero))
-        if (
-            furthest >= 2 ** (bits - 2)
-            or a.scale < 2.0**min_exponent
-            or furthest * a.scale > largest
-        ):
+        if furthest >= most or a.scale < 2.0**min_exponent or furthest * a.scale > largest:
             return False
     return True

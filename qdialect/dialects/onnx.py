@@ -69,6 +69,8 @@ PARAMS = "onnx.params"
 DIMS = "onnx.dims"
 #: a fully connected op whose weight the file stores as [K, N]
 STORED_TRANSPOSED = "onnx.stored_transposed"
+#: a dequantize of a constant that goes out as Cast, Sub and Mul, which runtimes fold as they load
+AT_LOAD = "onnx.at_load"
 #: the accuracy level of a product whose weight the file stores as MatMulNBits does
 N_BITS = "onnx.n_bits"
 #: an op that the file has as DynamicQuantizeMatMul, or that goes out as DynamicQuantizeLSTM
@@ -91,16 +93,21 @@ def is_random(op_type: str) -> bool:
     return named or op_type in ("Bernoulli", "Multinomial", "Sampling")
 
 
+_EXTRAS = {"torch": "torch", "torchao": "torch"}
+
+
 def package(name: str) -> Any:
-    """The module `onnx...` or `onnxruntime...`, imported now; QError (`missing-package`)."""
+    """The module `onnx...`, `onnxruntime...` or `torch...`, imported now; QError
+    (`missing-package`)."""
     if (known := sys.modules.get(name)) is not None:
         return known
     try:
         return import_module(name)
     except ImportError:
+        needed = name.partition(".")[0]
         raise QError(
-            f"this needs the Python package '{name.partition('.')[0]}': "
-            'pip install "qdialect[onnx]"',
+            f"this needs the Python package '{needed}': "
+            f'pip install "qdialect[{_EXTRAS.get(needed, "onnx")}]"',
             code="missing-package",
         ) from None
 

@@ -124,7 +124,7 @@ def apply(steps: NDArray[Any], pair: FixedPoint, rounding: Rounding) -> NDArray[
         product = product + half
     elif rounding is Rounding.HALF_AWAY:
         product = product + (half - (product < 0))
-    elif rounding is Rounding.HALF_EVEN:
+    elif rounding.in_reals is Rounding.HALF_EVEN:
         product = product + (half - 1) + ((product >> shift) & 1)
     else:
         nudge = _NUDGE if shift > 31 else 0
@@ -311,7 +311,7 @@ def _nearest_double(value: Fraction) -> float:
 
 def _reaches_tie(counts: NDArray[np.int64], rounding: Rounding) -> NDArray[Any]:
     """Whether the tie below a step count is rounded up to it."""
-    if rounding is Rounding.HALF_EVEN:
+    if rounding.in_reals is Rounding.HALF_EVEN:
         return counts % 2 == 0
     if rounding is Rounding.HALF_AWAY:
         return counts > 0

@@ -5,7 +5,13 @@ In the expressed type, each `fl` one rounding to nearest even:
     x  = fl(fl(q - z) * fl(s))          dequantize
     q' = clamp(R(fl(x / fl(s'))) + z')  quantize
 
-f16 and bf16 values are computed in f32 and x is stored in the expressed type.
+PyTorch multiplies by what it divides by: with the rounding `reciprocal` it is
+
+    q' = clamp(R(fl(x * fl(1 / s'))) + z')
+
+with 1 / s' a double first: what an f32 of 1 / fl(s') is where s' is an f32, and what PyTorch
+computes where it is a double. f16 and bf16 values are computed in f32 and x is stored in the
+expressed type.
 """
 
 from __future__ import annotations
@@ -48,20 +54,34 @@ def dequantize_codes(codes: NDArray[Any], a: QuantGrid, expressed: str) -> Float
 def codes_of_floats(x: Floats, b: QuantGrid, expressed: str, rounding: Rounding) -> Codes:
     """Floats of type `expressed` as codes of `b`."""
     kind = np.dtype(COMPUTED_IN[expressed])
-    return codes_by(x.astype(kind), kind.type(b.scale), b.zero, (b.low, b.high), rounding)
+    return codes_by(x.astype(kind), b.scale, b.zero, (b.low, b.high), rounding)
 
 
 def codes_by(
     x: Floats, scales: Any, zeros: Any, bounds: tuple[int, int], rounding: Rounding
 ) -> Codes:
-    """Floats as codes of scales, which are of their type, and zero points."""
-    with np.errstate(all="ignore"):
-        quotient = np.asarray(x / scales, np.float64)
+    """Floats as codes of scales, which are doubles, and zero points; computed in the type of x."""
+    quotient = quotients(x, scales, rounding)
     low, high = (np.asarray(bound - zeros, np.float64) for bound in bounds)
     # Infinite ones have no fraction; beyond the bounds it does not matter.
     rounded = np.clip(round_floats(np.clip(quotient, low - 1, high + 1), rounding), low, high)
     steps = np.where(np.isnan(rounded), low, rounded).astype(np.int64)
     return steps + zeros
+
+
+def quotients(x: Floats, scales: Any, rounding: Rounding) -> NDArray[np.float64]:
+    """What of floats is rounded, by scales that are doubles: the quotient in the type of x, or
+    the product with the reciprocal, which is rounded to that type once."""
+    with np.errstate(all="ignore"):
+        if rounding is Rounding.RECIPROCAL:
+            return np.asarray(x * reciprocals(scales, x.dtype), np.float64)
+        return np.asarray(x / np.asarray(scales, x.dtype), np.float64)
+
+
+def reciprocals(scales: Any, kind: np.dtype[Any]) -> Floats:
+    """1 / s of doubles, rounded to `kind`."""
+    with np.errstate(all="ignore"):
+        return (1.0 / np.asarray(scales, np.float64)).astype(kind)
 
 
 def stored(x: Floats, expressed: str) -> Floats:

@@ -1,7 +1,8 @@
 """Quantizing and rescaling whole constants.
 
-`quantize_floats` is ONNX QuantizeLinear: the division is done in the expressed
-type (IEEE; in f32 for f16), the rest in integers.
+`quantize_floats` is ONNX QuantizeLinear: the division, or with the rounding
+`reciprocal` the product, is done in the expressed type (IEEE; in f32 for f16), the
+rest in integers.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qdialect.numerics.arithmetic import Arithmetic, requantized
+from qdialect.numerics.float_path import quotients
 from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.requantize import QuantGrid, round_floats
 from qdialect.numerics.rounding import Rounding
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-#: expressed type -> the type its division is done in (f16 in f32, as ONNX Runtime does)
+#: expressed type -> the type it is divided in (f16 in f32, as ONNX Runtime and PyTorch do)
 _WORKING = {"f16": "float32", "f32": "float32", "f64": "float64"}
 
 
@@ -69,16 +71,15 @@ def can_quantize_floats(q: QParams) -> bool:
 
 
 def quantize_floats(x: Array, q: QParams, rounding: Rounding) -> Array:
-    """Codes of float `x`: clamp(round(x / scale) + zero point); NaN gives the lowest
-    code, infinities saturate."""
+    """Codes of float `x`: clamp(round(x / scale) + zero point), or of the product with the
+    reciprocal; NaN gives the lowest code, infinities saturate."""
     kind = _WORKING[q.expressed]
-    scale = np.broadcast_to(spread(q.scale_array(), q, x.shape).astype(kind), x.shape)
+    scale = np.broadcast_to(spread(q.scale_array(), q, x.shape), x.shape)
     zero = np.broadcast_to(spread(q.zero_point_array(), q, x.shape), x.shape)
     far = 2.0**62
     result = np.empty(x.shape, storage_dtype(q))
     for where in chunks(x.shape):
-        with np.errstate(all="ignore"):
-            ratio = (x[where].astype(kind) / scale[where]).astype(np.float64)
+        ratio = quotients(x[where].astype(kind), scale[where], rounding)
         rounded = round_floats(np.nan_to_num(ratio, nan=-far, posinf=far, neginf=-far), rounding)
         result[where] = np.clip(rounded + zero[where], q.storage.min, q.storage.max)
     return result

@@ -199,7 +199,7 @@ def round_ratio(num: Array, den: Array, rounding: Rounding) -> Array:
     safe = np.where(den == 0, 1, den).astype(object)
     below: Array = num // safe
     twice = 2 * (num - below * safe)
-    if rounding is Rounding.HALF_EVEN:
+    if rounding.in_reals is Rounding.HALF_EVEN:
         up = below % 2 == 1
     elif rounding is Rounding.HALF_AWAY:
         up = num > 0

@@ -178,7 +178,7 @@ def round_quotient(n: int, d: int, rounding: Rounding) -> int:
     twice = 2 * rest
     if twice != d:
         return below + (twice > d)
-    if rounding is Rounding.HALF_EVEN:
+    if rounding.in_reals is Rounding.HALF_EVEN:
         return below + (below & 1)
     if rounding is Rounding.HALF_AWAY:
         return below + (n > 0)
@@ -187,7 +187,7 @@ def round_quotient(n: int, d: int, rounding: Rounding) -> int:
 
 def round_floats(x: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:
     """Doubles rounded to integers; ValueError for gemmlowp, which rounds shifts."""
-    if rounding is Rounding.HALF_EVEN:
+    if rounding.in_reals is Rounding.HALF_EVEN:
         return np.rint(x)
     if rounding is Rounding.GEMMLOWP:
         raise ValueError(f"floats do not round {rounding.value}")

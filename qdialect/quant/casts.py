@@ -2,7 +2,12 @@
 
 Each takes a scalar or tensor and works element by element.  Checks and messages
 are upstream's, in upstream's order.  Rounding, which upstream leaves open, may
-be fixed per op by the discardable attribute `quant.rounding`.
+be fixed per op by the discardable attribute `quant.rounding`: half to even of x / scale,
+as ONNX has it, without one; `"reciprocal"` as PyTorch has it:
+
+    %0 = quant.qcast %x {quant.rounding = "reciprocal"} : tensor<4xf32> to tensor<4x!q>
+
+    q = clamp(roundeven(x * fl(1 / scale)) + zero point)
 """
 
 from __future__ import annotations

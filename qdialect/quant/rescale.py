@@ -6,9 +6,10 @@ With input parameters (s, z), result parameters (s', z') and R the rounding:
     fixed-point form   q' = clamp(R((q - z) * multiplier * 2^-shift) + z')
 
 clamped to the bounds of the result storage.  The real form takes the scales from
-the types and is rounded once, as if computed with real numbers.  The fixed-point
-form is exact integer arithmetic; it has one (multiplier, shift) pair, or one per
-cell of the parameter field in row-major order.
+the types and is rounded once, as if computed with real numbers; the rounding `reciprocal`
+is of this form, and half to even but where the module's arithmetic is that of floats.
+The fixed-point form is exact integer arithmetic; it has one (multiplier, shift) pair, or
+one per cell of the parameter field in row-major order.
 
     %1 = quant.rescale %0 : T to T
     %1 = quant.rescale %0 rounding half_up multiplier [1518500250] shift [32] : T to T
@@ -184,6 +185,8 @@ class RescaleOp(ConversionOp):
                     f"number of multipliers must be 1 or {cells}, the number of scales, "
                     f"but got {len(multipliers)}"
                 )
+        if self.rounding is Rounding.RECIPROCAL:
+            raise self._error("rounding reciprocal is of scales, not of multiplier and shift")
         for multiplier in multipliers:
             if multiplier < 0:
                 raise self._error(f"multiplier must not be negative, but got {multiplier}")

@@ -44,7 +44,7 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from qdialect.numerics.float_text import FORMATS
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams.parameters import QParams
-from qdialect.quant.casts import ROUNDING_KEY, CastOp, cast_rounding
+from qdialect.quant.casts import ROUNDING_KEY, CastOp, QCastOp, cast_rounding
 from qdialect.quant.elements import quant_element
 from qdialect.quant.integrity import shape_error
 from qdialect.quant.types import CalibratedType, QuantizedType, UniformType
@@ -57,13 +57,25 @@ def _unknown_op(op: UnregisteredOp) -> str:
     )
 
 
+def _reciprocal_error(op: CastOp) -> str | None:
+    """Why a cast cannot multiply by a reciprocal."""
+    element = quant_element(op.result.type)
+    if not isinstance(op, QCastOp) or element is None:
+        return f"'{ROUNDING_KEY}' may be reciprocal where floats are quantized only"
+    if element.qparams.storage.is_float or element.qparams.storage.quantile is not None:
+        return f"'{ROUNDING_KEY}' may be reciprocal of integer storage without a look-up table only"
+    return None
+
+
 def _rounding_error(op: Operation) -> str | None:
     if isinstance(op, CastOp) and ROUNDING_KEY in op.attributes:
         try:
-            cast_rounding(op)
+            rounding = cast_rounding(op)
         except ValueError:
             names = ", ".join(mode.value for mode in Rounding)
             return f"'{ROUNDING_KEY}' must be one of {names}"
+        if rounding is Rounding.RECIPROCAL:
+            return _reciprocal_error(op)
     return None
 
 

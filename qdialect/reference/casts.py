@@ -7,8 +7,11 @@ f32, as ONNX Runtime does).
     dcast:  x = float(q - z) * s            one rounding of q - z, one of the product
     qcast:  q = clamp(R(x / s) + z)         x / s rounded to float first
 
-R is `quant.rounding` (half even without one). NaN gives the lowest integer and
-infinities saturate, as in ONNX Runtime. `quant.rescale` is exact, unless the module's
+R is `quant.rounding` (half even without one). With `reciprocal` it is half even of
+x * (1 / s) instead, as PyTorch computes it: 1 / s is a double, rounded to float, and
+the product is rounded to float. NaN gives the lowest integer and infinities saturate,
+as in ONNX Runtime (PyTorch makes 0 of NaN, and of what is too large for i32 the lowest
+integer). `quant.rescale` is exact, unless the module's
 arithmetic is that of floats (`in_floats`).
 
 Float storage and look-up tables: q is the number a code stands for, q - z is taken in
@@ -76,7 +79,7 @@ def qcast(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> l
     rounding = real_rounding(op, cast_rounding(op))
     dtype = _working_dtype(qparams, evaluation)
     scales, zero_points = field(qparams, operands[0].shape)
-    quotient = operands[0].astype(dtype) / scales.astype(dtype)
+    quotient = _quotient(operands[0].astype(dtype), scales, rounding)
     if is_coded(qparams.storage):
         steps = Real.floats(np.atleast_1d(quotient))
         return [store_codes(steps, zero_points, qparams.storage, rounding).reshape(quotient.shape)]
@@ -91,11 +94,19 @@ def dequantized(codes: Array, qparams: QParams) -> Array:
 
 
 def quantized(values: Array, qparams: QParams, rounding: Rounding) -> Array:
-    """Floats as codes of integer storage: clamp(R(x / s) + z), the quotient a float."""
+    """Floats as codes of integer storage: clamp(R(x / s) + z), the quotient or the product with
+    the reciprocal a float."""
     dtype = np.dtype(np.float64 if qparams.expressed == "f64" else np.float32)
     scales, zero_points = field(qparams, values.shape)
-    quotient = values.astype(dtype) / scales.astype(dtype)
+    quotient = _quotient(values.astype(dtype), scales, rounding)
     return _stored(quotient, zero_points, qparams, rounding).reshape(values.shape)
+
+
+def _quotient(values: Array, scales: NDArray[np.float64], rounding: Rounding) -> Array:
+    """x / s, or x * (1 / s), in the type of the values."""
+    if rounding is not Rounding.RECIPROCAL:
+        return values / scales.astype(values.dtype)
+    return values * (1 / scales).astype(values.dtype)
 
 
 def _stored(quotient: Array, zero_points: Array, qparams: QParams, rounding: Rounding) -> Array:

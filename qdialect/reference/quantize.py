@@ -192,7 +192,7 @@ def real_zeros(qparams: QParams, shape: tuple[int, ...]) -> Array:
 
 def round_floats(values: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:
     """Doubles rounded to integers, exactly as the doubles they are."""
-    if rounding is Rounding.HALF_EVEN:
+    if rounding.in_reals is Rounding.HALF_EVEN:
         return np.rint(values)
     whole = np.floor(values)
     part = values - whole

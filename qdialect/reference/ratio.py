@@ -102,7 +102,7 @@ def round_division(num: Integers, den: Integers, rounding: Rounding) -> Integers
     quotient = num // den
     twice = 2 * (num - quotient * den)
     tie = twice == den
-    if rounding is Rounding.HALF_EVEN:
+    if rounding.in_reals is Rounding.HALF_EVEN:
         tie &= quotient % 2 == 1
     elif rounding is Rounding.HALF_AWAY:
         tie &= quotient >= 0

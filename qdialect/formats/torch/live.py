@@ -7,10 +7,10 @@ are shared with the program, not copied.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from qdialect.errors import InputError, QError
+from qdialect.dialects.onnx import package
+from qdialect.errors import InputError
 from qdialect.formats.torch.program import ELEMENT_TYPES, Program, Weight
 from qdialect.formats.torch.schema import SCHEMA, read_program
 
@@ -18,22 +18,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def torch_module(name: str = "torch") -> Any:
-    """A module of PyTorch, imported now; QError (`missing-package`)."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise QError(
-            "this needs the Python package 'torch': pip install torch==2.13.0",
-            code="missing-package",
-        ) from None
-
-
 def read_exported(exported: Any) -> Program:
     """The program of an ExportedProgram; InputError (`invalid-torch`) for one that PyTorch cannot
     serialize."""
-    serde = torch_module("torch._export.serde.serialize")
-    schema = torch_module("torch._export.serde.schema")
+    serde = package("torch._export.serde.serialize")
+    schema = package("torch._export.serde.schema")
     try:
         serializer = serde.GraphModuleSerializer(
             exported.graph_signature, exported.module_call_graph
@@ -95,15 +84,13 @@ class _Weights(Mapping[str, Weight]):
 
 def _codes() -> Mapping[Any, int]:
     """Codes of the schema by `torch.dtype`."""
-    table: Mapping[Any, Any] = torch_module(
-        "torch._export.serde.serialize"
-    )._TORCH_TO_SERIALIZE_DTYPE
+    table: Mapping[Any, Any] = package("torch._export.serde.serialize")._TORCH_TO_SERIALIZE_DTYPE
     return {dtype: int(code) for dtype, code in table.items() if int(code) in ELEMENT_TYPES}
 
 
 def _array(tensor: Any) -> NDArray[Any]:
     """The elements, as bits where numpy has no such type."""
-    torch = torch_module()
+    torch = package("torch")
     tensor = tensor.detach().cpu()
     if tensor.dtype == torch.bfloat16:
         tensor = tensor.view(torch.uint16)

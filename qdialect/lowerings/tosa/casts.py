@@ -11,7 +11,8 @@ floor(y) is the code less its zero point, or one less, and a comparison says whi
 
     n = floor(x * (1 / scale))        n + 1 if x >= first[n + 1], else n
 
-with `first` a constant table. x must not be NaN, which has no code.
+with `first` a constant table. x must not be NaN, which has no code. Where a quantize multiplies
+by the reciprocal itself (`quant.rounding = "reciprocal"`), the product is all there is to write.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from qdialect.lowerings.tosa.elementwise import narrowed
 from qdialect.lowerings.tosa.emitter import Emitter
 from qdialect.lowerings.tosa.floats import TensorAlgebra
 from qdialect.lowerings.tosa.rescale import widened
+from qdialect.numerics.float_path import reciprocals
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
 from qdialect.quant import QCastOp, cast_rounding
@@ -76,7 +78,8 @@ def quantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     if params is None:
         raise Unlowerable("type", "its result has no scale")
     rounding, dtype = cast_rounding(op), _dtype(params)
-    if rounding not in _ROUNDED:
+    reciprocal = rounding is Rounding.RECIPROCAL
+    if rounding.in_reals not in _ROUNDED:
         raise Unlowerable("rounding", f"it rounds floats {rounding.value}", "rounding half_even")
     if len(set(params.zero_point_list())) > 1:
         raise Unlowerable("zero-points", "zero points that differ between channels")
@@ -84,13 +87,18 @@ def quantize(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     with np.errstate(over="ignore", divide="ignore"):
         scales = np.atleast_1d(params.scale_array()).astype(dtype).reshape(-1)
         inverse = (dtype(1) / scales).astype(dtype)
+    if reciprocal:
+        if params.expressed != "f32":
+            raise Unlowerable("expressed", "reciprocals of floats of 16 bits are of 32")
+        inverse = reciprocals(params.scale_array(), np.dtype("f4")).reshape(-1)
     if not (np.isfinite(scales) & np.isfinite(inverse)).all():
         raise Unlowerable("scale", f"its scale or what that divides is no {params.expressed}")
     low, high = (bound - params.zero_point_list()[0] for bound in _bounds(params))
     element = element_of(value)
     factor = e.const(_along(params, inverse, x.rank, order), element)
     ratio = TensorAlgebra(e, x.rank, element).pair("mul", value, factor)
-    if _is_power_of_two(scales) and rounding is Rounding.HALF_EVEN:
+    plain = rounding.in_reals is Rounding.HALF_EVEN
+    if plain and (_is_power_of_two(scales) or (reciprocal and params.storage.width <= 16)):
         steps = _nearest(e, ratio, low, high)
     elif params.storage.width > 16 or (high - low) * scales.size > _MOST:
         raise Unlowerable(

@@ -84,7 +84,7 @@ class QuantizeOfDequantize(Rule[Pair]):
         if a == b:
             if not inside_bounds(match.source, self.session):
                 return Refusal("bounds", "codes may lie outside the narrowed bounds")
-            if not survives_float(a):
+            if not survives_float(a, cast_rounding(match.lower)):
                 return Refusal("float-path", f"{a.expressed} cannot carry every code")
             return EXACT
         if exact.unique_pairs(a, b) is None:

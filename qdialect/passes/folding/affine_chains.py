@@ -440,18 +440,23 @@ def _ties_contract(channels: Sequence[Channel], expressed: str) -> Contract:
         if not first.on_codes:
             functions = [channel.ops[n].function for channel in distinct]
             lines = [channel.line(n) for channel in distinct]
-            count += _count_ties(before[n], lines, functions, expressed)
+            count += _count_ties(before[n], lines, functions, expressed, first.rounding)
     if len(distinct[0].ops) > 1:
         whole = [channel.whole for channel in distinct]
         lines = [channel.whole_line for channel in distinct]
-        count += _count_ties(before[0], lines, whole, expressed)
+        last = [op.rounding for op in distinct[0].ops if not op.on_codes][-1]
+        count += _count_ties(before[0], lines, whole, expressed, last)
     if count:
         return Contract(Numerics.TIES, note=f"{count} results are ties in floats")
     return Contract(Numerics.EXACT)
 
 
 def _count_ties(
-    codes: exact.Codes, lines: Sequence[Line], functions: Sequence[AffineFunction], expressed: str
+    codes: exact.Codes,
+    lines: Sequence[Line],
+    functions: Sequence[AffineFunction],
+    expressed: str,
+    rounding: Rounding,
 ) -> int:
     """How many codes are so close to a tie that floats of the expressed type may round them
     either way."""
@@ -470,5 +475,8 @@ def _count_ties(
         value = scaled + line.offset
         if f.low <= value <= f.high:
             steps = [value / unit, scaled / unit, line.offset / unit]
-            count += near_tie(steps, line.b, expressed, (x, scaled, value, value / unit))
+            # A reciprocal is rounded, whatever is multiplied by it.
+            exactly = rounding is not Rounding.RECIPROCAL
+            computed = (x, scaled, value, value / unit) if exactly else ()
+            count += near_tie(steps, line.b, expressed, computed)
     return count

@@ -426,20 +426,21 @@ _TRIED_FLOATS = 4
 class _Rows(NamedTuple):
     """Parameters as columns: a row for each channel, or one row for all."""
 
-    scales: NDArray[np.float32]
+    scales: NDArray[np.float64]
     zeros: NDArray[np.int64]
     bounds: tuple[int, int]
 
     @staticmethod
     def of(params: QParams, count: int | None = None) -> _Rows:
         """Those of the first `count` channels, or of all."""
-        scales = np.array(params.scale_list()[:count], np.float32).reshape(-1, 1)
+        scales = np.array(params.scale_list()[:count], np.float64).reshape(-1, 1)
         zeros = np.array(params.zero_point_list()[:count], np.int64).reshape(-1, 1)
         return _Rows(scales, zeros, (params.storage.min, params.storage.max))
 
     def dequantized(self, codes: exact.Codes) -> NDArray[np.float32]:
         with np.errstate(all="ignore"):
-            return (codes.astype(np.int64) - self.zeros).astype(np.float32) * self.scales
+            steps = (codes.astype(np.int64) - self.zeros).astype(np.float32)
+            return steps * self.scales.astype(np.float32)
 
     def quantized(self, floats: NDArray[np.float32], rounding: Rounding) -> exact.Codes:
         return codes_by(floats, self.scales, self.zeros, self.bounds, rounding)
@@ -540,11 +541,11 @@ def _in_floats(
     rising = plan.op in (Replacement.RESCALE, Replacement.ADD)
 
     def compute(scales: NDArray[np.float32]) -> exact.Codes:
-        x = source._replace(scales=scales[:, None]).dequantized(codes)
+        x = source._replace(scales=scales[:, None].astype(np.float64)).dequantized(codes)
         with np.errstate(all="ignore"):
             return target.quantized(x + offsets if rising else offsets - x, rounding)
 
-    scales, actual = _fitted(source.scales.reshape(-1), rows, compute)
+    scales, actual = _fitted(source.scales.astype(np.float32).reshape(-1), rows, compute)
     if middle.count == len(scales):
         fitted = _qparams(middle, middle.axis, scales.tolist(), middle.zero_point_list())
         plan = replace(plan, element=UniformType(fitted))

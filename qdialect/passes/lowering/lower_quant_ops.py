@@ -48,6 +48,8 @@ from xdsl.passes import ModulePass
 from qdialect.context import session
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.float_path import reciprocals
+from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.locations import op_where
 from qdialect.passes.lowering.pointwise import Body, clamped, element_wise, emitter, narrowed
@@ -174,11 +176,15 @@ def _working(params: QParams) -> AnyFloat:
 
 
 def quantize(body: Body, x: SSAValue, params: QParams, rounding: Rounding) -> SSAValue:
-    """clamp(R(x / s) + z)"""
+    """clamp(R(x / s) + z), or of x * (1 / s)"""
     kind = _working(params)
     if params.expressed in ("f16", "bf16"):
         x = body.add(arith.ExtFOp(x, kind))
-    quotient = body.add(arith.DivfOp(x, body.parameter(params.scale_list(), kind)))
+    if rounding is Rounding.RECIPROCAL:
+        factors = reciprocals(params.scale_list(), np.dtype("f8" if kind == f64 else "f4"))
+        quotient = body.add(arith.MulfOp(x, body.parameter(factors.tolist(), kind)))
+    else:
+        quotient = body.add(arith.DivfOp(x, body.parameter(params.scale_list(), kind)))
     steps = _round(body, quotient, kind, rounding)
     narrow = _is_narrow(params) and kind == f32
     if not narrow and kind == f32:
@@ -197,7 +203,7 @@ def quantize(body: Body, x: SSAValue, params: QParams, rounding: Rounding) -> SS
 
 def _round(body: Body, x: SSAValue, kind: AnyFloat, rounding: Rounding) -> SSAValue:
     """R(x); half up as floor(x) + (x - floor(x) >= 1/2), which no rounding disturbs."""
-    if rounding is Rounding.HALF_EVEN:
+    if rounding.in_reals is Rounding.HALF_EVEN:
         return body.add(math.RoundEvenOp(x))
     if rounding is Rounding.HALF_AWAY:
         return body.add(math.RoundOp(x))

@@ -128,7 +128,7 @@ def _quantize_of_dequantize(op: Operation, ctx: QContext) -> Iterator[str]:
     params = element.qparams
     if params.storage.is_float or params.storage.quantile is not None:
         return
-    if not survives_float(params):
+    if not survives_float(params, cast_rounding(op)):
         yield f"{params.expressed} does not carry every code of {params.storage}"
     elif not inside_bounds(codes, ctx):
         yield f"codes outside {params.storage} would be clamped"

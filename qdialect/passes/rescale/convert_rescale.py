@@ -110,7 +110,8 @@ class FixRescale(Rule[RescaleOp]):
             return Refusal("grid", "the two encodings lie on different grids")
         if op.rounding is Rounding.GEMMLOWP:
             return Refusal("rounding", "gemmlowp does not round real numbers")
-        rounding = self.rounding or op.rounding
+        # Integers are multiplied and shifted: nothing has a reciprocal.
+        rounding = (self.rounding or op.rounding).in_reals
         try:
             new = [Form(rounding, to_fixed_point(ratio_of(a, b), self.bits)) for a, b in grids]
         except ValueError as error:
@@ -188,6 +189,8 @@ class ConvertRescale(RulePass):
             raise _bad(f"bits must be {_FEWEST} to {_MOST}, not {self.bits}")
         if self.form == "real" and self.rounding == Rounding.GEMMLOWP.value:
             raise _bad("gemmlowp rounds shifts and not real numbers")
+        if self.form == "fixed" and self.rounding == Rounding.RECIPROCAL.value:
+            raise _bad("a multiplier and shift have no reciprocal")
         super().apply(ctx, op)
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:

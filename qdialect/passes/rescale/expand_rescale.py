@@ -106,7 +106,8 @@ def plan_of(op: RescaleOp, most_bits: int | None = None) -> Plan | Refusal:
         return Refusal("rounding", "gemmlowp does not round real numbers")
     else:
         try:
-            new = [Form(op.rounding, _widest(a, b, most_bits)) for a, b in grids]
+            rounding = op.rounding.in_reals
+            new = [Form(rounding, _widest(a, b, most_bits)) for a, b in grids]
         except ValueError as error:
             return Refusal("range", str(error))
     if not all(_fits(a, b, form.pair) for (a, b), form in zip(grids, new, strict=True)):

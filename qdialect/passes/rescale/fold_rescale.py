@@ -72,7 +72,8 @@ class IdentityRescale(Rule[RescaleOp]):
         if not inside_bounds(match.input, self.session):
             return Refusal("bounds", "codes may lie outside the narrowed bounds")
         params = match.input_qparams
-        if arithmetic_of(match) is Arithmetic.EXPRESSED and not survives_float(params):
+        floats = arithmetic_of(match) is Arithmetic.EXPRESSED
+        if floats and not survives_float(params, match.rounding):
             return Contract(Numerics.TIES, 1, f"{params.expressed} cannot carry every code")
         return EXACT
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from xdsl.dialects.builtin import (
+    StringAttr,
     TensorType,
     UnregisteredOp,
 )
@@ -38,13 +39,15 @@ from qdialect.formats.onnx.write.quantization import (
     storage_code,
     write_dequantize,
     write_quantize,
+    write_reciprocal,
     write_wide_quantize,
 )
+from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of, shape_of
 from qdialect.ops.key_metadata import KeyTable
 from qdialect.ops.locations import op_where
 from qdialect.qparams.parameters import QParams
-from qdialect.quant import DCastOp, element_type, quant_element
+from qdialect.quant import DCastOp, QCastOp, cast_rounding, element_type, quant_element
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -188,15 +191,23 @@ class Exporter:
     def quantize(
         self, source: str, value: SSAValue, hint: str, node: str, params: Sequence[str] = ()
     ) -> None:
-        """Write the quantized `value` from the tensor of its real numbers."""
-        quantized = quant_element(value.type)
-        assert quantized is not None
-        output = self.claim(value, hint)
-        if storage_code(quantized.qparams) == STORAGES["i32"]:
+        """Write the quantized `value` from the tensor of its real numbers, rounded as the op
+        declares that makes it; UnsupportedError where ONNX does not round so."""
+        quantized, op = quant_element(value.type), value.owner
+        assert quantized is not None and isinstance(op, Operation)
+        rounding = _rounding_of(op)
+        if rounding.in_reals is not Rounding.HALF_EVEN:
+            raise self.unsupported(op, f"rounds {rounding.value}; ONNX rounds half even")
+        output, qparams = self.claim(value, hint), quantized.qparams
+        if rounding is Rounding.RECIPROCAL:
             rank = len(shape_of(value))
-            write_wide_quantize(self.graph, source, output, quantized.qparams, node, rank)
+            source, qparams = write_reciprocal(self.graph, source, output, qparams, node, rank)
+            params = ()
+        if storage_code(qparams) == STORAGES["i32"]:
+            rank = len(shape_of(value))
+            write_wide_quantize(self.graph, source, output, qparams, node, rank)
             return
-        write_quantize(self.graph, source, output, quantized.qparams, node, self.opset, params)
+        write_quantize(self.graph, source, output, qparams, node, self.opset, params)
 
     def code_or_none(self, value: SSAValue) -> int | None:
         """The element type of a tensor value; None for other values."""
@@ -208,3 +219,11 @@ class Exporter:
         """An error at `op`."""
         name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
         return UnsupportedError(f"'{name}' {reason}", where=op_where(op))
+
+
+def _rounding_of(op: Operation) -> Rounding:
+    """How an op rounds to codes."""
+    if isinstance(op, QCastOp):
+        return cast_rounding(op)
+    declared = op.properties.get("rounding")
+    return Rounding(declared.data) if isinstance(declared, StringAttr) else Rounding.HALF_EVEN

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import StringAttr, UnrealizedConversionCastOp
 from xdsl.ir import SSAValue
 
-from qdialect.dialects.onnx import DATA_TYPES, DOC, PARAMS, NodeOp, is_tensor, string_list
+from qdialect.dialects.onnx import AT_LOAD, DATA_TYPES, DOC, PARAMS, NodeOp, is_tensor, string_list
 from qdialect.formats.onnx.write.accumulators import write_scaled
 from qdialect.formats.onnx.write.graph import node_attribute
 from qdialect.formats.onnx.write.inner_graphs import domains_in
-from qdialect.formats.onnx.write.quantization import storage_code, write_dequantize
+from qdialect.formats.onnx.write.quantization import (
+    storage_code,
+    write_cast_and_scaled,
+    write_dequantize,
+)
 from qdialect.ops import ConstantOp, TableOp, constant_array, constant_of, shape_of
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
@@ -88,18 +92,15 @@ def write_dcast(exporter: Exporter, op: DCastOp) -> None:
     name = exporter.claim(op.result, exporter.output_names(op, key)[0])
     params = string_list(op.attributes.get(PARAMS))
     source = exporter.tensor(op.input)
-    if not write_scaled(exporter, op, source, name, key, params):
+    if AT_LOAD in op.attributes:
+        write_cast_and_scaled(exporter.graph, source, name, qparams, key, len(shape_of(op.input)))
+    elif not write_scaled(exporter, op, source, name, key, params):
         write_dequantize(exporter.graph, source, name, qparams, key, exporter.opset, params)
     exporter.dequantized.setdefault((source, qparams), name)
 
 
 def write_qcast(exporter: Exporter, op: QCastOp) -> None:
-    """QuantizeLinear."""
-    from qdialect.numerics.rounding import Rounding
-    from qdialect.quant import cast_rounding
-
-    if cast_rounding(op) is not Rounding.HALF_EVEN:
-        raise exporter.unsupported(op, f"rounds {cast_rounding(op).value}; ONNX rounds half even")
+    """QuantizeLinear, of a product where the cast multiplies by a reciprocal."""
     if quant_element(op.result.type) is None:
         raise exporter.unsupported(op, f"cannot quantize to {op.result.type}")
     key = exporter.key(op)
@@ -110,10 +111,6 @@ def write_qcast(exporter: Exporter, op: QCastOp) -> None:
 
 def write_rescale(exporter: Exporter, op: RescaleOp) -> None:
     """DequantizeLinear of the operand, QuantizeLinear of that."""
-    from qdialect.numerics.rounding import Rounding
-
-    if op.rounding is not Rounding.HALF_EVEN:
-        raise exporter.unsupported(op, f"rounds {op.rounding.value}; ONNX rounds half even")
     key = exporter.key(op)
     source = exporter.floats(op.input)
     exporter.quantize(source, op.result, exporter.output_names(op, key)[0], key)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from qdialect.dialects.onnx import DATA_TYPES
 from qdialect.errors import UnsupportedError
+from qdialect.numerics.float_path import reciprocals
 from qdialect.qparams.parameters import Layout, QParams
 from qdialect.quant import FLOAT_TYPES
 
@@ -145,6 +146,44 @@ def write_quantize(
         write_bounds(graph, target, output, qparams, name)
 
 
+def write_reciprocal(
+    graph: GraphWriter, source: str, output: str, qparams: QParams, name: str, rank: int
+) -> tuple[str, QParams]:
+    """The real numbers of a tensor of so many dimensions, multiplied by the reciprocals of the
+    scales of `output`, in f32, and the qparams that quantize them: scales of 1, which divide
+    exactly. UnsupportedError for parameters in blocks, and for doubles.
+
+    The runtime makes one op of a product and the op before, which rounds in another way: a Sum
+    stands between."""
+    import numpy as np
+
+    if qparams.layout is Layout.BLOCK:
+        raise UnsupportedError("ONNX has no way to multiply by the reciprocals of blocks")
+    if qparams.expressed == "f64":
+        raise UnsupportedError("ONNX does not quantize f64")
+    float32, axis = DATA_TYPES[FLOAT_TYPES["f32"]], qparams.axis or 0
+    factors = reciprocals(qparams.scale_array(), np.dtype("<f4"))
+    shape = () if qparams.is_per_tensor else (qparams.count, *[1] * (rank - axis - 1))
+    factor = graph.initializer(f"{output}_reciprocal", float32, shape, factors.tobytes())
+
+    def step(kind: str, inputs: Sequence[str], to: int | None = None) -> str:
+        made = graph.tensor(f"{output}_{kind}")
+        graph.node(kind, inputs, [made], f"{name}_{kind}", to=to)
+        return made
+
+    if qparams.expressed != "f32":
+        source = step("Cast", [source], to=float32)
+    elif any(source in node.output for node in graph.nodes):
+        source = step("Sum", [source])
+    zeros = qparams.zero_point_list()
+    if len(set(zeros)) == 1:
+        unit = QParams.per_tensor(qparams.storage, 1.0, zeros[0])
+    else:
+        assert qparams.axis is not None
+        unit = QParams.per_axis(qparams.storage, qparams.axis, [1.0] * len(zeros), zeros)
+    return step("Mul", [source, factor]), unit
+
+
 def write_wide_quantize(
     graph: GraphWriter, source: str, output: str, qparams: QParams, name: str, rank: int
 ) -> None:
@@ -181,17 +220,25 @@ def write_wide_quantize(
 
 def write_bounds(graph: GraphWriter, source: str, output: str, qparams: QParams, name: str) -> None:
     """`output` = `source` clipped to storage bounds narrower than the type's."""
-    """`output` = `source` clipped to storage bounds narrower than the type."""
     storage, code = qparams.storage, storage_code(qparams)
-    if code not in (2, 3):
+    if storage.width not in (8, 16) or storage.is_float:
         raise UnsupportedError(f"ONNX cannot keep values within storage {storage}")
     import numpy as np
 
+    # Runtimes clip integers of 8 and of 32 bits.
+    wide = storage.width == 16
+    clipped, width = (STORAGES["i32"], 32) if wide else (code, 8)
     bounds = [
-        graph.initializer(f"{output}_{which}", code, (), packed(np.array(value), 8))
+        graph.initializer(f"{output}_{which}", clipped, (), packed(np.array(value), width))
         for which, value in (("low", storage.min), ("high", storage.max))
     ]
-    graph.node("Clip", [source, *bounds], [output], f"{name}_bounds")
+    if not wide:
+        graph.node("Clip", [source, *bounds], [output], f"{name}_bounds")
+        return
+    ints, inside = graph.tensor(f"{output}_ints"), graph.tensor(f"{output}_inside")
+    graph.node("Cast", [source], [ints], f"{name}_ints", to=clipped)
+    graph.node("Clip", [ints, *bounds], [inside], f"{name}_bounds")
+    graph.node("Cast", [inside], [output], f"{name}_codes", to=code)
 
 
 def write_dequantize(
@@ -209,3 +256,26 @@ def write_dequantize(
     field = field_attributes(qparams)
     domain = _domain(graph, qparams, opset)
     graph.node("DequantizeLinear", [source, *params], [output], name, domain, **field)
+
+
+def write_cast_and_scaled(
+    graph: GraphWriter, source: str, output: str, qparams: QParams, name: str, rank: int
+) -> None:
+    """`output` = (`source` - zero point) * scale as Cast, Sub and Mul in f32, of a tensor of so
+    many dimensions: the bits of DequantizeLinear for integers of up to 16 bits, not in blocks.
+
+    A runtime that folds constants as it loads a model folds these; DequantizeLinear, which may
+    become part of an integer kernel, it does not."""
+    import numpy as np
+
+    below = 0 if qparams.axis is None else rank - qparams.axis - 1
+    column = () if qparams.is_per_tensor else (-1, *(1 for _ in range(below)))
+    value = graph.tensor(f"{output}_cast")
+    graph.node("Cast", [source], [value], f"{name}_Cast", to=DATA_TYPES[FLOAT_TYPES["f32"]])
+    if any(qparams.zero_point_list()):
+        zeros = qparams.zero_point_array().astype(np.float32).reshape(column)
+        less = graph.tensor(f"{output}_centered")
+        graph.node("Sub", [value, graph.array(f"{source}_zero", zeros)], [less], f"{name}_Sub")
+        value = less
+    scales = qparams.scale_array().astype(np.float32).reshape(column)
+    graph.node("Mul", [value, graph.array(f"{source}_scale", scales)], [output], name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 
@@ -20,7 +20,7 @@ from qdialect.formats.onnx.write.opsets import INTEGER_OPSETS
 from qdialect.formats.onnx.write.ordering import ORDERING
 from qdialect.formats.onnx.write.qoperator import is_absorbed, write_clamp, write_kernel
 from qdialect.formats.onnx.write.reduction import REDUCTIONS
-from qdialect.ops import DYNAMIC_CONVOLUTIONS, FullyConnectedOp, MatMulOp, NNOp, PadOp, WindowOp
+from qdialect.ops import DYNAMIC_CONVOLUTIONS, FullyConnectedOp, MatMulOp, PadOp, WindowOp
 from qdialect.ops.base import is_kernel
 from qdialect.ops.declare import DECLARED, behavior_of
 from qdialect.quant import DCastOp, RescaleOp, quant_element
@@ -113,15 +113,12 @@ def _write_codes(exporter: Exporter, op: Operation, key: str, hint: str) -> bool
 
 def _write_dequantized(exporter: Exporter, op: Operation, key: str, hint: str) -> None:
     """Dequantize, op, quantize."""
-    rounding = cast("NNOp", op).values.get("rounding", "half_even")
     result = op.results[0]
     if quant_element(result.type) is None:
         _write_float(exporter, op, key, exporter.claim(result, hint))
         return
     if op.name not in SEVERAL and any(quant_element(other.type) for other in op.results[1:]):
         raise exporter.unsupported(op, "gives several quantized results")
-    if rounding != "half_even":
-        raise exporter.unsupported(op, f"rounds {rounding}; ONNX rounds half even")
     real = exporter.graph.tensor(hint)
     _write_float(exporter, op, key, real)
     if op.name in SEVERAL and result.first_use is None:

@@ -479,7 +479,7 @@ class Costs:
         assert not isinstance(source, Floats)
         if a == b:
             # A clip is left of it where codes may be outside of their bounds.
-            return rounding, EXACT if survives_float(a) else None
+            return rounding, EXACT if survives_float(a, rounding) else None
         if exact.unique_pairs(a, b) is None:
             return rounding, None
         return target_rounding(self._target, rounding, lambda: source, b, self._defined)
