@@ -159,12 +159,17 @@ class Builder:
         """The numbers of a value as numbers of another type, as `torch.Tensor.to` converts."""
         from qdialect.dialects.onnx import DATA_TYPES
 
-        if isinstance(element_type(value.type), UniformType):
-            value = self.emit(SCastOp(value, with_element(value.type, _storage(value)))).results[0]
+        value = self.plain(value)
         if element_type(value.type) == element:
             return value
         kind = cast("TensorType[Attribute]", with_element(value.type, element))
         return self.onnx("Cast", [value], kind, to=DATA_TYPES[element])
+
+    def plain(self, value: SSAValue) -> SSAValue:
+        """A value, of codes the integers that are stored."""
+        if not isinstance(element_type(value.type), UniformType):
+            return value
+        return self.emit(SCastOp(value, with_element(value.type, _storage(value)))).results[0]
 
     def dequantized(self, value: SSAValue) -> SSAValue:
         """What codes mean."""

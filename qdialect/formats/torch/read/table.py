@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qdialect import ops as nn
-from qdialect.formats.torch.read import elementwise, layers, products, quantized, shaping
+from qdialect.formats.torch.read import (
+    elementwise,
+    fake_quantize,
+    layers,
+    products,
+    quantized,
+    run_time,
+    shaping,
+    torchao,
+)
 from qdialect.formats.torch.read.rows import Rule, same
 from qdialect.ops.declare import DECLARED
 
@@ -51,8 +60,8 @@ RULES: Mapping[str, Rule] = {
     "aten.contiguous": elementwise.alias,
     "aten.lift_fresh_copy": elementwise.alias,
     "aten.dropout": elementwise.dropout,
-    "aten.to": elementwise.convert,
-    "aten._to_copy": elementwise.convert,
+    "aten.to": quantized.from_integers(elementwise.convert),
+    "aten._to_copy": quantized.from_integers(elementwise.convert),
     "aten.type_as": elementwise.convert,
     "aten.linear": products.linear,
     "aten.matmul": products.matmul,
@@ -106,6 +115,11 @@ RULES: Mapping[str, Rule] = {
     "quantized_decomposed.quantize_per_channel": quantized.quantize,
     "quantized_decomposed.dequantize_per_tensor": quantized.dequantize,
     "quantized_decomposed.dequantize_per_channel": quantized.dequantize,
+    "quantized_decomposed.dequantize_per_channel_group": quantized.dequantize,
+    "quantized_decomposed.choose_qparams": run_time.choose_qparams(symmetric=False),
+    "quantized_decomposed.choose_qparams_symmetric": run_time.choose_qparams(symmetric=True),
+    **fake_quantize.RULES,
+    **torchao.RULES,
 }
 
 
