@@ -22,7 +22,7 @@ from qdialect.quant import UniformType, element_type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.formats.torch.read.run_time import Scale
+    from qdialect.formats.torch.read.chosen import Scale
 
 
 class Importer(Builder):

@@ -9,7 +9,7 @@ a QuantizeLinear by 1 of the product rounds, adds and saturates as PyTorch does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f32, i8
 from xdsl.ir import Attribute, SSAValue
@@ -17,27 +17,14 @@ from xdsl.ir import Attribute, SSAValue
 from qdialect import ops as nn
 from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.torch.program import ElementType, Node, Ref
+from qdialect.formats.torch.read.chosen import Scale
 from qdialect.formats.torch.read.parameters import SPELLINGS
 from qdialect.formats.torch.read.rows import Results, Rule
-from qdialect.ops.base import tensor_type
 from qdialect.quant import element_type, with_element
 
 if TYPE_CHECKING:
     from qdialect.formats.torch.read.importer import Importer
     from qdialect.qparams import Storage
-
-
-class Scale(NamedTuple):
-    """The parameters that a run chooses: tensors of f32 of rank 0, or with extents of 1 along
-    what shares a parameter; `zero` is None for zeros."""
-
-    scale: SSAValue
-    zero: SSAValue | None
-
-    @property
-    def is_one(self) -> bool:
-        """Whether all elements share them."""
-        return tensor_type(self.scale).get_num_dims() == 0
 
 
 def choose_qparams(symmetric: bool) -> Rule:
