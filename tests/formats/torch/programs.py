@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.engines.local import kept_node
+from qdialect.engines.local import KEPT_NODES
 from qdialect.reference import Interpreter
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
@@ -174,7 +174,7 @@ def reference(program: Any, *inputs: Any) -> list[np.ndarray]:
 
 def interpreted(model: qd.Model, *inputs: Any) -> list[np.ndarray]:
     """The outputs of our interpreter."""
-    interpreter = Interpreter(model.ctx, model.module, functions={"onnx.node": kept_node})
+    interpreter = Interpreter(model.ctx, model.module, functions=KEPT_NODES)
     return [np.asarray(r) for r in interpreter.run([x.numpy() for x in inputs])]
 
 
