@@ -193,12 +193,6 @@ class Builder:
             return value
         return self.emit(SCastOp(value, with_element(value.type, _storage(value)))).results[0]
 
-    def plain(self, value: SSAValue) -> SSAValue:
-        """A value, of codes the integers that are stored."""
-        if not isinstance(element_type(value.type), UniformType):
-            return value
-        return self.emit(SCastOp(value, with_element(value.type, _storage(value)))).results[0]
-
     def dequantized(self, value: SSAValue) -> SSAValue:
         """What codes mean."""
         quantized = cast("UniformType", quant_element(value.type))
