@@ -19,9 +19,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue, TypeAttribute
 
+from qdialect.dialects.onnx import package
 from qdialect.dialects.torch import TorchNodeOp, ValueAttr
 from qdialect.errors import QError
-from qdialect.formats.torch.live import torch_module
 from qdialect.ops.constants import element_name
 from qdialect.quant import element_type
 
@@ -60,7 +60,7 @@ def evaluate_node(op: TorchNodeOp, operands: Sequence[NDArray[Any]]) -> list[NDA
     QError (`cannot-evaluate`) for an op that is not run, or that PyTorch refuses;
     `missing-package` without PyTorch.
     """
-    torch = torch_module()
+    torch = package("torch")
     overload = _overload(op)
     tensors = [_tensor(a, v) for a, v in zip(operands, op.operands, strict=True)]
     given = {name: _python(value, tensors) for name, value in op.arguments.data.items()}
@@ -81,14 +81,14 @@ def _refused(op: TorchNodeOp, reason: str) -> QError:
 
 def _overload(op: TorchNodeOp) -> Any:
     """The op, if it is a function of tensors."""
-    torch = torch_module()
+    torch = package("torch")
     space, _, rest = op.target.data.partition(".")
     name, _, overload = rest.partition(".")
     if space not in NAMESPACES:
         raise _refused(op, f"ops of '{space}' are not run")
     module = NAMESPACES[space]
     if module is not None:
-        torch_module(module)
+        package(module)
     try:
         found = getattr(getattr(getattr(torch.ops, space), name), overload or "default")
         schema = found._schema
@@ -108,7 +108,7 @@ def _tensor(array: NDArray[Any], value: SSAValue) -> Any:
     """An operand as the interpreter has it (bf16 in f32, small floats as bits)."""
     import numpy as np
 
-    torch = torch_module()
+    torch = package("torch")
     name = element_name(element_type(value.type))
     dtype = getattr(torch, _DTYPES[name])
     tensor = torch.from_numpy(np.array(array, order="C"))
@@ -116,7 +116,7 @@ def _tensor(array: NDArray[Any], value: SSAValue) -> Any:
 
 
 def _array(tensor: Any, value: SSAValue) -> NDArray[Any]:
-    torch = torch_module()
+    torch = package("torch")
     name = element_name(element_type(value.type))
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if tensor.dtype != getattr(torch, _DTYPES[name]):
@@ -142,7 +142,7 @@ def _python(value: Attribute, tensors: Sequence[Any]) -> Any:
     if isinstance(value, FloatAttr):
         return value.value.data
     if isinstance(value, TypeAttribute) and element_name(value) in _DTYPES:
-        return getattr(torch_module(), _DTYPES[element_name(value)])
+        return getattr(package("torch"), _DTYPES[element_name(value)])
     raise QError(f"an argument of PyTorch cannot be '{value}'", code="cannot-evaluate")
 
 
