@@ -207,7 +207,7 @@ _REDUCTIONS: Mapping[str, Rule] = {
 }
 
 _LAYERS: Mapping[str, Rule] = {
-    "linear": products.linear,
+    "linear": run_time.integer_linear(products.linear),
     "matmul": products.matmul,
     "mm": products.matmul,
     "bmm": products.matmul,
