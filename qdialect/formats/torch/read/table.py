@@ -65,9 +65,6 @@ _SAME = (
     "contiguous",
     "lift_fresh_copy",
     "lift",
-    "dropout",
-    "feature_dropout",
-    "alpha_dropout",
     "resolve_conj",
     "resolve_neg",
 )
@@ -318,6 +315,9 @@ RULES: Mapping[str, Rule] = {
     },
     **_all(_SAME, elementwise.alias),
     "aten.native_dropout": elementwise.first_alias,
+    **dict.fromkeys(
+        (f"aten.{kind}dropout" for kind in ("", "feature_", "alpha_")), elementwise.dropout
+    ),
     **_all(_VIEWS, shaping.view),
     **_all(("expand", "expand_as", "broadcast_to"), repeats.expand),
     **_all(("permute",), shaping.permute),
