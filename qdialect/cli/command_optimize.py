@@ -131,6 +131,7 @@ def _run_file(args: Arguments, source: Path, output: str) -> int:
     target = priced_target(args)
     page = report_output(args.text("report"))
     form, float_file, inputs = args.text("form"), args.text("float"), args.text("input")
+    level = args.text("numerics")
     reproducers: list[Reproducer] = []
 
     def watchers(ctx: QContext) -> Sequence[Instrumentation]:
@@ -142,7 +143,7 @@ def _run_file(args: Arguments, source: Path, output: str) -> int:
         source,
         path,
         target,
-        api.check_numerics(args.text("numerics") or "exact"),
+        None if level is None else api.check_numerics(level),
         args.text("pass-pipeline"),
         None if form in (None, "auto") else "qoperator" if form == "qoperator" else "qdq",
         args.integer("check", SAMPLES),

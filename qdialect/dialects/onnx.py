@@ -69,6 +69,8 @@ PARAMS = "onnx.params"
 DIMS = "onnx.dims"
 #: a fully connected op whose weight the file stores as [K, N]
 STORED_TRANSPOSED = "onnx.stored_transposed"
+#: a dequantize of a constant that goes out as Cast, Sub and Mul, which runtimes fold as they load
+AT_LOAD = "onnx.at_load"
 #: the accuracy level of a product whose weight the file stores as MatMulNBits does
 N_BITS = "onnx.n_bits"
 #: an op that the file has as DynamicQuantizeMatMul, or that goes out as DynamicQuantizeLSTM

@@ -42,6 +42,12 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "divide-by-scale",
+            "divide by scales where a model multiplies by their rounded reciprocals",
+            f"{here}.casts.divide_by_scale:DivideByScale",
+            _RULES,
+        ),
+        PassEntry(
             "fold-rescale",
             "fold rescales: identity, pairs, constants, quantize of dequantize",
             f"{here}.rescale.fold_rescale:FoldRescale",
@@ -172,6 +178,18 @@ def _entries() -> tuple[PassEntry, ...]:
             "form-floats",
             "write ops on codes as ops on floats between casts, where a target is faster so",
             f"{here}.casts.form_floats:FormFloats",
+            (_WHERE, *_RULES),
+        ),
+        PassEntry(
+            "dequantize-at-load",
+            "let a runtime dequantize constant weights of float products when it loads a model",
+            f"{here}.casts.dequantize_at_load:DequantizeAtLoad",
+            (_WHERE, *_RULES),
+        ),
+        PassEntry(
+            "part-biases",
+            "add float biases alone where they keep products of codes from integer kernels",
+            f"{here}.casts.part_biases:PartBiases",
             (_WHERE, *_RULES),
         ),
         PassEntry(

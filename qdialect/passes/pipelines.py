@@ -33,16 +33,19 @@ BY_PRICE = frozenset(
     {
         *("form-tables", "lower-prelu", "form-depthwise", "softmax-last", "form-floats"),
         *("channels-last", "widen-channels", "lower-transposed", "merge-shuffles"),
+        *("dequantize-at-load", "part-biases"),
     }
 )
 """Passes that rewrite by the prices of the target, where the runtime may be slower than the prices
 say. The others do what the integers of a model need."""
 
 
-def optimize_pipeline(target: Target | str, numerics: str) -> str:
+def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None = None) -> str:
     """The pipeline of `qopt optimize`.
 
-    First ops between a dequantize and a quantize become ops on codes, twice, since dead code of
+    First, where the target quantizes by division, so do quantizes that multiply by a reciprocal,
+    as far as the level `dividing` allows (None: `numerics`).
+    Then ops between a dequantize and a quantize become ops on codes, twice, since dead code of
     the first round may block some; then affine functions are folded into scales; then, twice
     for the same reason, rescales are placed where they cost least, in requantizing ops as far
     as `numerics` allows. Before, where the target states of which qparams its tensors and
@@ -58,6 +61,7 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
     tables = (f"form-tables{level}", *clean)
     interface = ("fold-interface",) if chosen.interface is Interface.INTEGER else ()
 
+    divided = (f"divide-by-scale{{numerics={dividing or numerics}}}",) if chosen.divides else ()
     regridded = (f"regrid{level}", *clean) if chosen.restricts else ()
     fitted = (f"fit-sums{level}", *clean) if chosen.restricts_sums else ()
 
@@ -66,6 +70,7 @@ def optimize_pipeline(target: Target | str, numerics: str) -> str:
 
     steps = (
         *clean,
+        *divided,
         *added("start"),
         *regridded,
         f"integerize{level}",

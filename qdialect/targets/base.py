@@ -109,6 +109,9 @@ class Target:
     runs_others: bool = True
     #: how its rescales and requantizing ops round, the preferred way first; empty: any
     roundings: tuple[Rounding, ...] = ()
+    #: whether its kernels divide by scales, so that a quantize that multiplies by a reciprocal is
+    #: slower than one that divides (`divide-by-scale`)
+    divides: bool = False
     #: bits, with the sign, of the integers that its rescales multiply with; None: any
     multiplier_bits: int | None = None
     #: price per element of a rescale, and of one by a power of two where that is a shift
@@ -131,6 +134,8 @@ class Target:
         Hook("state_cast_price", "a number >= 0 or None", _is_price_or_none),
         Hook("in_floats", "a bool", of_type(bool)),
         Hook("moves_axis", "a bool", of_type(bool)),
+        Hook("at_load", "a bool", of_type(bool)),
+        Hook("parts_bias", "a bool", of_type(bool)),
         Hook("channels", "two numbers of channels or None", _is_pair_or_none),
         Hook("should_lower", "a bool", of_type(bool)),
         Hook("should_raise", "a bool", of_type(bool)),
@@ -431,6 +436,17 @@ class Target:
     def moves_axis(self, op: Operation) -> bool:
         """Whether an op on codes is faster with the dimension that it works along, or channels,
         last, between transposes (`softmax-last`, `channels-last`)."""
+        return False
+
+    def at_load(self, op: Operation) -> bool:
+        """Whether the constant weight of a product on floats, which is codes, is to be dequantized
+        when a model is loaded: where the target would do it each time that the product runs
+        (`dequantize-at-load`)."""
+        return False
+
+    def parts_bias(self, op: Operation) -> bool:
+        """Whether a product of dequantized codes is to be summed in integers, with its float bias
+        added alone: where the target would run it on floats for that (`part-biases`)."""
         return False
 
     def channels(self, op: Operation) -> tuple[int, int] | None:

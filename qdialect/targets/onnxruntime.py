@@ -20,6 +20,7 @@ from qdialect.ops.priced_shapes import priced_shape
 from qdialect.quant import quant_element
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import ANY, Kernel
+from qdialect.targets.onnxruntime_casts import PRODUCTS, runs_on_codes, takes_bias_alone
 from qdialect.targets.onnxruntime_kernels import FLOAT, Work, cast_work, contraction, ways
 from qdialect.targets.price_table import Prices, PriceTable, nearest, shipped_prices
 
@@ -193,6 +194,14 @@ class _OnnxRuntime(Target):
             return False
         return min(last) + 2 * turn < min(there)
 
+    def at_load(self, op: Operation) -> bool:
+        """Where casts and product become no integer kernel: it folds no DequantizeLinear."""
+        return isinstance(op, PRODUCTS) and not runs_on_codes(op)
+
+    def parts_bias(self, op: Operation) -> bool:
+        """Where a Gemm with a float bias would keep the product on floats."""
+        return takes_bias_alone(op)
+
     def channels(self, op: Operation) -> tuple[int, int] | None:
         """Numbers of channels that its products of u8 and i8 are fast with, where that is worth
         the padding and slicing."""
@@ -238,6 +247,7 @@ TARGET = _OnnxRuntime(
     "onnxruntime",
     "ONNX Runtime, CPU execution provider",
     tables=True,
+    divides=True,
     dynamic_layers=frozenset({"nn.lstm"}),
     # GatherElements: indices are read from whole bytes.
     kernels={
@@ -264,6 +274,8 @@ TARGET = _OnnxRuntime(
             "form-floats",
             "channels-last",
             "widen-channels",
+            "part-biases{numerics=LEVEL}",
+            "dequantize-at-load",
         ),
     },
 )

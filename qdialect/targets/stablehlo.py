@@ -16,4 +16,5 @@ TARGET = replace(
     summary="StableHLO with quantized types of i8, i16 and i32",
     storages=frozenset({"i8", "i16", "i32"}),
     roundings=(Rounding.HALF_EVEN,),
+    divides=True,
 )

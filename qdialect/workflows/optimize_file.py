@@ -22,6 +22,8 @@ from qdialect.errors import (
     culprit,
     foreign_frame,
 )
+from qdialect.numerics.contract import EXACT
+from qdialect.passes.casts.divide_by_scale import ReciprocalToQuotient, multiplies
 from qdialect.passes.pipelines import BY_PRICE, optimize_pipeline
 from qdialect.workflows.check import Judge
 from qdialect.workflows.model import Model, load, save
@@ -54,7 +56,9 @@ class FileOptimization:
     source: Path
     path: Path
     target: Target
-    numerics: str
+    numerics: str | None = None
+    """The weakest contract that may fire; None: `exact`, but that quantizes that multiply by a
+    reciprocal divide where the target does, which is `ties`."""
     pipeline: str | None = None
     """Passes in place of the usual ones."""
     form: Form | None = None
@@ -89,6 +93,11 @@ class FileOptimization:
         """Whether the result is an ONNX model, not MLIR."""
         return self.path.suffix == ".onnx"
 
+    @property
+    def level(self) -> str:
+        """The weakest contract that rewrites may have but those of reciprocals."""
+        return self.numerics or "exact"
+
     def run(self) -> None:
         """Read, optimize, check, choose and write."""
         began = time.perf_counter()
@@ -97,7 +106,7 @@ class FileOptimization:
         if model is not None:
             pipeline = self.pipeline
             if pipeline is None:
-                pipeline = optimize_pipeline(self.target, self.numerics)
+                pipeline = optimize_pipeline(self.target, self.level, self.numerics or "ties")
             work = Optimization(model, pipeline, self.target, self.watchers)
             judge = Judge(model, self.samples, self.inputs)
             result = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))
@@ -105,6 +114,7 @@ class FileOptimization:
             began = self._took("passes and check", began)
             if result is not None:
                 self._choose(model, result, pipeline, judge)
+                self.notes += [] if self.result is None else reciprocals(self.result.model)
                 began = self._took("candidates", began)
         self._write()
         self._took("export", began)
@@ -182,7 +192,7 @@ class FileOptimization:
             fewer = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))
             if fewer is not None and str(fewer.model) != str(first.model):
                 results[FEWER] = fewer
-        if self._races and self.numerics == "relaxed":
+        if self._races and self.level == "relaxed":
             mixed = self._or_original(lambda: self._some_on_floats(model, first, pipeline, judge))
             if mixed is not None:
                 results[SOME_ON_FLOATS] = mixed
@@ -250,7 +260,7 @@ class FileOptimization:
         ties in another way than the casts and floats of the input, so not at `exact`."""
         if self.form is not None:
             return [self.form]
-        if self.numerics == "exact" or self.target.name != "onnxruntime":
+        if self.level == "exact" or self.target.name != "onnxruntime":
             return ["qdq"]
         first = cheapest_form(model.module, self.target)
         return [first, "qoperator" if first == "qdq" else "qdq"]
@@ -277,3 +287,25 @@ class FileOptimization:
         else:
             beside = keeps_weights_beside(model.module) and not self.inline_weights
             save_model(file, self.path, weights_beside=beside)
+
+
+def reciprocals(model: Model) -> list[str]:
+    """What became of quantizes that multiply by reciprocals, in an optimized model."""
+    kept = sum(multiplies(op) for op in model.module.walk())
+    divided = sum(
+        r.rule == ReciprocalToQuotient.name and r.kind == "fired" and r.contract != str(EXACT)
+        for r in model.ctx.remarks.remarks
+    )
+    notes: list[str] = []
+    if divided:
+        notes.append(
+            f"{divided} quantizes divide by their scales, as kernels do, where the model "
+            "multiplies by rounded reciprocals: codes next to ties may be the other one "
+            "(--numerics exact keeps the products)"
+        )
+    if kept:
+        notes.append(
+            f"{kept} quantizes multiply by rounded reciprocals, as the model does and integer "
+            "kernels do not (--numerics ties lets them divide)"
+        )
+    return notes

@@ -53,6 +53,9 @@ _NOISE = 0.01
 SLACK_DB = 0.2
 """By how much a result, as it is executed, may be further from the float model than the input
 file as it is written."""
+_WRONG_DB = 20.0
+"""An input that is executed as so little of what is written, and a result that is closer by so
+much: integer kernels that move single steps leave more."""
 _SAME_DB = 60.0
 """Noise this far below an output (a thousandth of its size) is not compared."""
 
@@ -144,15 +147,34 @@ class Selection:
         """The fastest in a race of so many seconds (0: the first of `preferred`); None where no
         candidate runs."""
         sound = self._sound()
-        order = [name for name in (*preferred, INPUT, FLOAT) if name in sound]
+        wrong = self._input_is_wrong(sound)
+        order = [n for n in (*preferred, INPUT, FLOAT) if n in sound and not (wrong and n == INPUT)]
         if not order:
             return None
         chosen, raced = order[0], Race()
-        if seconds > 0 and inputs is not None and len(order) > 1:
-            entrants = sorted(order, key=lambda name: name != INPUT)
+        if seconds > 0 and inputs is not None and len(order) + wrong > 1:
+            first = [INPUT] if INPUT in sound else []
+            entrants = [*first, *(name for name in order if name != INPUT)]
             raced = race({name: sound[name].engine for name in entrants}, inputs, seconds)
-            chosen = winner(raced.laps, order)
+            chosen = winner({name: raced.laps[name] for name in order}, order)
         return Choice(sound[chosen], self.candidates, raced)
+
+    def _input_is_wrong(self, sound: Mapping[str, Candidate]) -> bool:
+        """Whether the runtime, with its optimizations on, makes something else of the input file
+        than is written there, where a candidate of ours keeps it."""
+        others = [c for name, c in sound.items() if name not in (INPUT, FLOAT)]
+        if INPUT not in sound or not others or not self.samples:
+            return False
+        written = [answers for _, answers in self.samples]
+        found = signal_to_noise(written, sound[INPUT].answers)
+        kept = max(signal_to_noise(written, other.answers) for other in others)
+        if found >= _WRONG_DB or kept < found + _WRONG_DB:
+            return False
+        self.notes.append(
+            f"with the runtime's optimizations on, the input is {found:.2f} dB from what it is as "
+            f"it is written, a result {kept:.2f} dB: the input is no candidate"
+        )
+        return True
 
     def _sound(self) -> dict[str, Candidate]:
         """Those that, as executed, are as close to the float model as the input is."""

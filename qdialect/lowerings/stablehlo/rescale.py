@@ -62,15 +62,23 @@ def rounded(
     element = e.element(result, order)
     if rounding is None:
         return write(element)
-    if rounding is not Rounding.HALF_EVEN:
-        raise Unlowerable(
-            "rounding",
-            f"it rounds {rounding.value}, and StableHLO to even",
-            "convert-rescale{form=real rounding=half_even}",
-        )
+    _refuse_others(rounding, "convert-rescale{form=real rounding=half_even}")
     if not any(z % 2 for z in result.zero_point_list()):
         return write(element)
     return moved(e, write(e.element(centered(result, _ROOM), order)), element)
+
+
+def _refuse_others(rounding: Rounding, remedy: str = "") -> None:
+    """Unlowerable unless quotients are rounded to even."""
+    if rounding is Rounding.RECIPROCAL:
+        raise Unlowerable(
+            "rounding",
+            "it multiplies by a reciprocal, and StableHLO divides",
+            "divide-by-scale{numerics=ties}",
+        )
+    if rounding is not Rounding.HALF_EVEN:
+        reason = f"it rounds {rounding.value}, and StableHLO to even"
+        raise Unlowerable("rounding", reason, remedy)
 
 
 def centered(params: QParams, storage: Storage | str) -> QParams:
@@ -126,8 +134,7 @@ def quantized_floats(
     e: Emitter, value: SSAValue, order: Order, result: QParams, rounding: Rounding
 ) -> SSAValue:
     """The codes of floats: around 0 first, as adding a zero point to a float rounds too."""
-    if rounding is not Rounding.HALF_EVEN:
-        raise Unlowerable("rounding", f"it rounds {rounding.value}, and StableHLO to even")
+    _refuse_others(rounding)
     element = e.element(result, order)
     if not any(result.zero_point_list()):
         return moved(e, value, element)

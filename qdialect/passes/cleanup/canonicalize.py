@@ -6,6 +6,7 @@
     transposes, reshapes, flips in a row or around elementwise ops (`movements`)
     a pad that the window of a convolution or pool can read as its own (`pads`)
     scast(scast(x)) back to the same type                       -> x
+    a reciprocal rounded as a quotient is (`divide_by_scale`)   -> a quotient
     a pure op whose results are unused                          -> nothing
 
 All exact. Never dequantize(quantize(x)): that pair rounds and clips.
@@ -44,6 +45,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ClipOp
 from qdialect.ops.base import real
 from qdialect.passes.casts.cast_rules import Pair
+from qdialect.passes.casts.divide_by_scale import ExactReciprocal
 from qdialect.passes.cleanup.dce import Dce
 from qdialect.passes.cleanup.movements import (
     ComposeFlip,
@@ -296,6 +298,7 @@ class Canonicalize(RulePass):
             TransposesAround(session),
             PadIntoWindow(session),
             StorageCastPair(session),
+            ExactReciprocal(session),
         )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -10,8 +10,9 @@
                                         a float weight of a contraction becomes a constant
                                         at `ties` only: runtimes pack constant weights and
                                         sum them in another order
-    dequantize(constant)             -> float constant        only with `dequantize`, of up to
-                                        `most` elements, not in blocks (0: any)
+    dequantize(constant)             -> float constant        only with `dequantize`; where `most`
+                                        is no 0 of up to so many elements, not in blocks, and not
+                                        weights of products nor biases that are added in integers
 
 A folded constant takes the location and the key of the op whose value it is, so that
 profiles match however early or late folding happens. Constants are values: the old one
@@ -31,7 +32,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -41,7 +42,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.behaviors import Behavior
+from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.arithmetic import Arithmetic
@@ -49,6 +50,7 @@ from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.float_text import round_to_format
 from qdialect.ops import KEY, ConstantOp, constant_of, keys_of, make_constant, shape_of
 from qdialect.ops.constants import signless
+from qdialect.ops.ports import bias_matches
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.passes.casts.cast_rules import QuantizeOfConstant
 from qdialect.passes.folding import constant_evaluation as evaluation
@@ -393,21 +395,49 @@ class DequantizeOfConstant(_CastRule):
         params = qparams_of(match.operands[0])
         if self.most and params is not None and params.layout is Layout.BLOCK:
             return Refusal("blocks", "weights in blocks are codes for the sake of their size")
+        if self.most and any(self._is_weight(value) for value in self._moved(match.results[0])):
+            return Refusal("weight", "weights of products are codes for the sake of their size")
+        if self.most and self._is_summed(match):
+            return Refusal("bias", "a bias in an integer kernel is added to its sums")
         found = super().check(match)
-        return PACKED if found == EXACT and self._ends_packed(match.results[0]) else found
+        packed = any(is_packed(value, self.session) for value in self._moved(match.results[0]))
+        return PACKED if found == EXACT and packed else found
 
-    def _ends_packed(self, value: SSAValue) -> bool:
-        """Whether what only moves its elements ends in a packed weight."""
+    def _moved(self, value: SSAValue) -> Iterator[SSAValue]:
+        """The value, and what only moves its elements."""
         pending = [value]
         while pending:
             current = pending.pop()
-            if is_packed(current, self.session):
-                return True
+            yield current
             for use in current.uses:
                 behavior = self.session.behaviors.get(use.operation)
                 if behavior is not None and behavior.movement is not None:
                     pending += use.operation.results
+
+    def _is_weight(self, value: SSAValue) -> bool:
+        """Whether a product multiplies with a value."""
+        accumulators = [(self._accumulator(u.operation), u.index) for u in value.uses]
+        return any(acc is not None and acc.rhs == index for acc, index in accumulators)
+
+    def _is_summed(self, match: Operation) -> bool:
+        """Whether a dequantized bias is on the scale of the sums of a product of dequantized
+        codes that the target runs in integers."""
+        for use in match.results[0].uses:
+            op, acc = use.operation, self._accumulator(use.operation)
+            if acc is None or acc.bias != use.index or self.session.target.at_load(op):
+                continue
+            sides = [dequantized(op.operands[n]) for n in (acc.lhs, acc.rhs)]
+            x, w = (qparams_of(side.input) if side is not None else None for side in sides)
+            bias = qparams_of(match.operands[0])
+            if x is None or w is None or bias is None:
+                continue
+            if bias_matches(x, w, bias, acc.repeats(op)):
+                return True
         return False
+
+    def _accumulator(self, op: Operation) -> Accumulator | None:
+        behavior = self.session.behaviors.get(op)
+        return None if behavior is None else behavior.accumulator
 
     def roots(self) -> Iterable[str]:
         return (DCastOp.name,)

@@ -12,11 +12,12 @@ from xdsl.ir import Attribute, SSAValue
 from qdialect import ops as nn
 from qdialect.dialects.onnx import FLOATS
 from qdialect.errors import InputError
+from qdialect.formats.onnx.read.clipped_codes import clip_of_codes
 from qdialect.formats.onnx.read.movement import movable
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.types import extents
 from qdialect.ops.shapes import DYNAMIC
-from qdialect.quant import UniformType, element_type, quant_element
+from qdialect.quant import UniformType, element_type
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.read.importer import Importer
@@ -93,7 +94,7 @@ def extremum(kind: type[Any]) -> Rule:
 def clip(imp: Importer, node: Node) -> Results:
     """`Clip` with constant bounds (inputs, or attributes before opset 11), of floats or codes."""
     if float_shapes(imp, node.inputs[:1]) is None:
-        return _clip_of_codes(imp, node)
+        return clip_of_codes(imp, node)
     bounds: dict[str, float] = {}
     for position, name in ((1, "min"), (2, "max")):
         given = node.get(name, None)
@@ -107,22 +108,6 @@ def clip(imp: Importer, node: Node) -> Results:
                 return None
             bounds[name] = given
     return [imp.build(nn.ClipOp, imp.value(node.input(0)), output=node.output(0), **bounds)]
-
-
-def _clip_of_codes(imp: Importer, node: Node) -> Results:
-    """Between constant codes, of a value with one scale: between the numbers that they mean."""
-    x = imp.value(node.input(0))
-    element = quant_element(x.type)
-    if element is None or not element.qparams.is_per_tensor or element.qparams.storage.is_float:
-        return None
-    params, bounds = element.qparams, dict[str, float]()
-    for position, name in ((1, "min"), (2, "max")):
-        if node.input(position):
-            array = imp.static(node.input(position))
-            if array is None or array.size != 1 or array.dtype.kind not in "iu":
-                return None
-            bounds[name] = (int(array.reshape(-1)[0]) - params.zero_point) * params.scale
-    return [imp.build(nn.ClipOp, x, output=node.output(0), **bounds)]
 
 
 def gelu(imp: Importer, node: Node) -> Results:

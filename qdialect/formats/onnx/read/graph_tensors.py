@@ -31,6 +31,8 @@ class GraphTensors:
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
         self.values: dict[str, SSAValue] = {}
         self.statics: dict[str, TensorProto] = {t.name: t for t in model.graph.initializer}
+        #: the least and the greatest of codes that are constants, where nodes say it
+        self.code_bounds: dict[str, tuple[int, int]] = {}
         self._types: dict[str, Attribute] = {}
         self._arrays: dict[str, NDArray[Any]] = {}
 

@@ -1,6 +1,7 @@
-"""Nodes that the ONNX checker and shape inference are not to look at.
+"""Nodes that the ONNX checker and shape inference are not to look at, or see another of.
 
-They see such a node as one of a domain they know nothing of, and take it as it is.
+They see such a node as one of a domain they know nothing of, and take it as it is. Of ops of
+others that are elementwise they see a product, which has the type and extents of the result.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qdialect.dialects.onnx import package
+from qdialect.formats.onnx.read.qonnx_ops import QONNX_OPS
 from qdialect.formats.onnx.read.subgraphs import nested_nodes
 
 if TYPE_CHECKING:
@@ -31,6 +33,15 @@ def hide_newer_ops(light: ModelProto) -> None:
         return known[kind] and node.domain in ("", "ai.onnx")
 
     hide(light, [node for node in nested_nodes(light.graph.node) if is_newer(node)])
+
+
+def stand_in(light: ModelProto) -> None:
+    """Put products in place of QONNX's ops, which inference does not know: both give floats of the
+    extents that the first two inputs, a tensor and its scales, broadcast to."""
+    for node in nested_nodes(light.graph.node):
+        if (node.domain, node.op_type) in QONNX_OPS and len(node.input) > 1:
+            node.op_type, node.domain = "Mul", ""
+            del node.input[2:], node.attribute[:]
 
 
 def hide(model: ModelProto, nodes: Sequence[NodeProto]) -> None:

@@ -9,7 +9,6 @@ a MatMulInteger or ConvInteger, whose sums have 32 bits and no zero point.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import TensorType, f32
@@ -20,9 +19,10 @@ from qdialect.dialects.onnx import NodeOp
 from qdialect.formats.onnx.read.compute import Results, same
 from qdialect.formats.onnx.read.integer_products import channels_of, is_accumulator, rescaled
 from qdialect.formats.onnx.read.node import Node
+from qdialect.formats.onnx.read.parameter_arrays import element_of
 from qdialect.formats.onnx.read.quantization import shape_of, storage_name
 from qdialect.ops import ConstantOp, constant_array
-from qdialect.qparams.parameters import QParams, Storage
+from qdialect.qparams.parameters import Storage
 from qdialect.quant import DCastOp, SCastOp, UniformType, element_type, with_element
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def multiply(imp: Importer, node: Node) -> Results:
                 if sums is not None:
                     return sums
                 found = _codes(imp, imp.values[name])
-                element = found and _element(found, scale)
+                element = found and element_of(found.shape, found.storage, scale, found.zero)
                 if found is not None and element is not None:
                     return _dequantized(imp, node, found, element)
     return same(nn.MulOp, 2)(imp, node)
@@ -76,7 +76,7 @@ def _scaled_sums(imp: Importer, node: Node, number: int, scale: NDArray[Any]) ->
     shape, owner = shape_of(stored.type), stored.owner
     if shape is None or not isinstance(owner, Operation) or not is_accumulator(owner):
         return None
-    element = _element(_Codes(stored, shape, "i32", None, []), scale)
+    element = element_of(shape, Storage.of("i32"), scale)
     if element is None or element.qparams.axis not in (None, channels_of(owner)):
         return None
     node.inputs = [node.inputs[number], node.inputs[1 - number]]
@@ -110,7 +110,7 @@ class _Codes:
 
     stored: SSAValue
     shape: tuple[int, ...]
-    storage: str
+    storage: Storage
     zero: NDArray[Any] | None
     passed: list[Any]
 
@@ -130,7 +130,7 @@ def _codes(imp: Importer, value: SSAValue) -> _Codes | None:
     shape, storage = shape_of(stored.type), storage_name(element_type(stored.type))
     if shape is None or storage is None or not _is_narrow(storage):
         return None
-    return _Codes(stored, shape, storage, zero, [*passed, owner])
+    return _Codes(stored, shape, Storage.of(storage), zero, [*passed, owner])
 
 
 def _is_cast_to_f32(owner: Any) -> bool:
@@ -152,42 +152,6 @@ def _constant(imp: Importer, value: SSAValue) -> NDArray[Any] | None:
     if _is_cast_to_f32(owner):
         owner = cast("NodeOp", owner).operands[0].owner
     return constant_array(owner, imp.ctx.blobs) if isinstance(owner, ConstantOp) else None
-
-
-def _element(found: _Codes, scale: NDArray[Any]) -> UniformType | None:
-    """The type of codes with these scales; None if no type says the same."""
-    import numpy as np
-
-    if scale.dtype != np.float32 or not all(isfinite(s) and s > 0 for s in scale.flat):
-        return None
-    fields = [scale] if found.zero is None else [scale, found.zero]
-    axes = [_axis(found.shape, array.shape) for array in fields]
-    if None in axes or len(set(axes) - {-1}) > 1:
-        return None
-    axis = max(a for a in axes if a is not None)
-    count = 1 if axis < 0 else found.shape[axis]
-    scales = np.broadcast_to(scale.reshape(-1), (count,))
-    zeros = np.zeros(count) if found.zero is None else found.zero.reshape(-1)
-    zeros = np.broadcast_to(zeros, (count,))
-    storage = Storage.of(found.storage)
-    if any(z != int(z) or not storage.min <= z <= storage.max for z in zeros.astype(float)):
-        return None
-    numbers = [float(s) for s in scales], [int(z) for z in zeros]
-    if axis < 0:
-        return UniformType(QParams.per_tensor(found.storage, numbers[0][0], numbers[1][0], "f32"))
-    return UniformType(QParams.per_axis(found.storage, axis, *numbers, "f32"))
-
-
-def _axis(shape: tuple[int, ...], field: tuple[int, ...]) -> int | None:
-    """The dimension of `shape` that an array broadcast to it varies on; -1 for none, and
-    None if there are several or the shape would change."""
-    if len(field) > len(shape):
-        return None
-    if prod(field) == 1:
-        return -1
-    aligned = (1,) * (len(shape) - len(field)) + field
-    wide = [d for d, extent in enumerate(aligned) if extent != 1]
-    return wide[0] if len(wide) == 1 and shape[wide[0]] == aligned[wide[0]] else None
 
 
 def _dequantized(imp: Importer, node: Node, found: _Codes, element: UniformType) -> Results:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.bound import bound
-from qdialect.formats.onnx.read.hidden_ops import hide, hide_newer_ops
+from qdialect.formats.onnx.read.hidden_ops import hide, hide_newer_ops, stand_in
 from qdialect.formats.onnx.read.inlining import inlined
 from qdialect.formats.onnx.read.subgraphs import captured_names, subgraphs
 from qdialect.formats.onnx.read.tensors import TensorReader
@@ -259,6 +259,7 @@ def _check_and_infer(loaded: LoadedModel) -> None:
     light = _without_weights(loaded.model)
     _forget_extents(light.graph)
     hide_newer_ops(light)
+    stand_in(light)
     checker = package("onnx.checker")
     without_rank = [
         value.type.tensor_type

@@ -7,7 +7,7 @@ constants, and on storage we have no type for, they stay ONNX nodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,7 +21,14 @@ from qdialect.formats.onnx.read.tensors import ELEMENT_NAMES
 from qdialect.formats.onnx.read.types import extents
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.qparams.parameters import FLOAT_STORAGE, QParams
-from qdialect.quant import DCastOp, QCastOp, UniformType, element_type, with_element
+from qdialect.quant import (
+    DCastOp,
+    QCastOp,
+    UniformType,
+    element_type,
+    quant_element,
+    with_element,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,11 +63,22 @@ def dequantize(imp: Importer, node: Node) -> list[SSAValue] | None:
 
 
 def under(imp: Importer, name: str, element: UniformType) -> SSAValue:
-    """The stored integers of a tensor, read under `element`."""
-    if name not in imp.values:
-        return imp.constant(name, element)
+    """The stored integers of a tensor, read under `element`, within the bounds known of them."""
+    bounds = imp.code_bounds.get(name)
+    if name not in imp.values or bounds is not None:
+        return imp.constant(name, _bounded(element, bounds))
     value = imp.values[name]
-    return value if element_type(value.type) == element else imp.quantized(value, element)
+    known = quant_element(value.type)
+    if known is not None and known.qparams.storage.spelling == element.qparams.storage.spelling:
+        element = _bounded(element, (known.qparams.storage.min, known.qparams.storage.max))
+    return value if known == element else imp.quantized(value, element)
+
+
+def _bounded(element: UniformType, bounds: tuple[int, int] | None) -> UniformType:
+    storage = element.qparams.storage
+    if bounds is None or bounds == (storage.min, storage.max):
+        return element
+    return UniformType(element.qparams.with_storage(replace(storage, min=bounds[0], max=bounds[1])))
 
 
 def dequantize_element(imp: Importer, node: Node, source: Attribute) -> UniformType | None:

@@ -15,6 +15,7 @@ from qdialect.formats.onnx.read import (
     constants,
     dynamic,
     einsum,
+    float_quant,
     gemm,
     idioms,
     indexing,
@@ -22,6 +23,7 @@ from qdialect.formats.onnx.read import (
     movement,
     n_bits,
     ordering,
+    qonnx,
     qoperator,
     quantization,
     recurrent,
@@ -29,6 +31,7 @@ from qdialect.formats.onnx.read import (
     scatter,
 )
 from qdialect.formats.onnx.read.compute import Rule, same
+from qdialect.formats.onnx.read.qonnx_ops import in_domains
 from qdialect.ops.declare import DECLARED
 
 
@@ -112,4 +115,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Slice"): movement.slice_,
     ("", "Pad"): movement.pad,
     **qoperator.RULES,
+    **dict.fromkeys(in_domains("Quant", "IntQuant"), qonnx.quant),
+    **dict.fromkeys(in_domains("BipolarQuant"), qonnx.bipolar),
+    **dict.fromkeys(in_domains("Trunc"), qonnx.trunc),
+    **dict.fromkeys(in_domains("FloatQuant"), float_quant.float_quant),
 }

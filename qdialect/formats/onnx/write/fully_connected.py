@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.dialects.onnx import PARAMS, STORED_TRANSPOSED, string_list
+from qdialect.dialects.onnx import AT_LOAD, PARAMS, STORED_TRANSPOSED, string_list
 from qdialect.formats.onnx.write.float_ops import Call
-from qdialect.formats.onnx.write.quantization import write_dequantize
+from qdialect.formats.onnx.write.quantization import write_cast_and_scaled, write_dequantize
 from qdialect.ops import ConstantOp, FullyConnectedOp
 from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, quant_element
@@ -66,5 +66,8 @@ def _dequantized(exporter: Exporter, tensor: str, qparams: QParams, op: DCastOp 
     hint = exporter.output_names(op, key)[0] if op else f"{tensor}_dequantized"
     params = string_list(op.attributes.get(PARAMS)) if op else []
     output = exporter.graph.tensor(hint)
+    if op is not None and AT_LOAD in op.attributes:
+        write_cast_and_scaled(exporter.graph, tensor, output, flipped, key, rank=2)
+        return output
     write_dequantize(exporter.graph, tensor, output, flipped, key, exporter.opset, params)
     return output

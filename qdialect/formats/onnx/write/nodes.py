@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import StringAttr, UnrealizedConversionCastOp
 from xdsl.ir import SSAValue
 
-from qdialect.dialects.onnx import DATA_TYPES, DOC, PARAMS, NodeOp, is_tensor, string_list
+from qdialect.dialects.onnx import AT_LOAD, DATA_TYPES, DOC, PARAMS, NodeOp, is_tensor, string_list
 from qdialect.formats.onnx.write.accumulators import write_scaled
 from qdialect.formats.onnx.write.graph import node_attribute
 from qdialect.formats.onnx.write.inner_graphs import domains_in
-from qdialect.formats.onnx.write.quantization import storage_code, write_dequantize
+from qdialect.formats.onnx.write.quantization import (
+    storage_code,
+    write_cast_and_scaled,
+    write_dequantize,
+)
 from qdialect.ops import ConstantOp, TableOp, constant_array, constant_of, shape_of
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
@@ -88,7 +92,9 @@ def write_dcast(exporter: Exporter, op: DCastOp) -> None:
     name = exporter.claim(op.result, exporter.output_names(op, key)[0])
     params = string_list(op.attributes.get(PARAMS))
     source = exporter.tensor(op.input)
-    if not write_scaled(exporter, op, source, name, key, params):
+    if AT_LOAD in op.attributes:
+        write_cast_and_scaled(exporter.graph, source, name, qparams, key, len(shape_of(op.input)))
+    elif not write_scaled(exporter, op, source, name, key, params):
         write_dequantize(exporter.graph, source, name, qparams, key, exporter.opset, params)
     exporter.dequantized.setdefault((source, qparams), name)
 

@@ -220,17 +220,25 @@ def write_wide_quantize(
 
 def write_bounds(graph: GraphWriter, source: str, output: str, qparams: QParams, name: str) -> None:
     """`output` = `source` clipped to storage bounds narrower than the type's."""
-    """`output` = `source` clipped to storage bounds narrower than the type."""
     storage, code = qparams.storage, storage_code(qparams)
-    if code not in (2, 3):
+    if storage.width not in (8, 16) or storage.is_float:
         raise UnsupportedError(f"ONNX cannot keep values within storage {storage}")
     import numpy as np
 
+    # Runtimes clip integers of 8 and of 32 bits.
+    wide = storage.width == 16
+    clipped, width = (STORAGES["i32"], 32) if wide else (code, 8)
     bounds = [
-        graph.initializer(f"{output}_{which}", code, (), packed(np.array(value), 8))
+        graph.initializer(f"{output}_{which}", clipped, (), packed(np.array(value), width))
         for which, value in (("low", storage.min), ("high", storage.max))
     ]
-    graph.node("Clip", [source, *bounds], [output], f"{name}_bounds")
+    if not wide:
+        graph.node("Clip", [source, *bounds], [output], f"{name}_bounds")
+        return
+    ints, inside = graph.tensor(f"{output}_ints"), graph.tensor(f"{output}_inside")
+    graph.node("Cast", [source], [ints], f"{name}_ints", to=clipped)
+    graph.node("Clip", [ints, *bounds], [inside], f"{name}_bounds")
+    graph.node("Cast", [inside], [output], f"{name}_codes", to=code)
 
 
 def write_dequantize(
@@ -248,3 +256,26 @@ def write_dequantize(
     field = field_attributes(qparams)
     domain = _domain(graph, qparams, opset)
     graph.node("DequantizeLinear", [source, *params], [output], name, domain, **field)
+
+
+def write_cast_and_scaled(
+    graph: GraphWriter, source: str, output: str, qparams: QParams, name: str, rank: int
+) -> None:
+    """`output` = (`source` - zero point) * scale as Cast, Sub and Mul in f32, of a tensor of so
+    many dimensions: the bits of DequantizeLinear for integers of up to 16 bits, not in blocks.
+
+    A runtime that folds constants as it loads a model folds these; DequantizeLinear, which may
+    become part of an integer kernel, it does not."""
+    import numpy as np
+
+    below = 0 if qparams.axis is None else rank - qparams.axis - 1
+    column = () if qparams.is_per_tensor else (-1, *(1 for _ in range(below)))
+    value = graph.tensor(f"{output}_cast")
+    graph.node("Cast", [source], [value], f"{name}_Cast", to=DATA_TYPES[FLOAT_TYPES["f32"]])
+    if any(qparams.zero_point_list()):
+        zeros = qparams.zero_point_array().astype(np.float32).reshape(column)
+        less = graph.tensor(f"{output}_centered")
+        graph.node("Sub", [value, graph.array(f"{source}_zero", zeros)], [less], f"{name}_Sub")
+        value = less
+    scales = qparams.scale_array().astype(np.float32).reshape(column)
+    graph.node("Mul", [value, graph.array(f"{source}_scale", scales)], [output], name)

@@ -81,8 +81,15 @@ def power(imp: Importer, node: Node) -> Results:
 
 
 def alias(imp: Importer, node: Node) -> Results:
-    """Ops that give their operand back: `alias`, `detach`, `contiguous`, `clone`, `dropout`."""
-    return [imp.value(node.arguments.get("self", node.arguments.get("input")))]
+    """Ops that give their operand back: `alias`, `detach`, `contiguous`, `clone`."""
+    return [imp.value(node.arguments["self"])]
+
+
+def dropout(imp: Importer, node: Node) -> Results:
+    """`dropout` of a model that is not being trained."""
+    if node.arguments.get("train") and node.arguments.get("p", 0.5):
+        raise imp.unsupported("drops values at random: export the model after model.eval()")
+    return [imp.value(node.arguments["input"])]
 
 
 def convert(imp: Importer, node: Node) -> Results:

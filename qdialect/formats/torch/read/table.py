@@ -50,7 +50,7 @@ RULES: Mapping[str, Rule] = {
     "aten.clone": elementwise.alias,
     "aten.contiguous": elementwise.alias,
     "aten.lift_fresh_copy": elementwise.alias,
-    "aten.dropout": elementwise.alias,
+    "aten.dropout": elementwise.dropout,
     "aten.to": elementwise.convert,
     "aten._to_copy": elementwise.convert,
     "aten.type_as": elementwise.convert,
