@@ -144,7 +144,14 @@ def _fcpe() -> nn.Module:
         input_channels=config["mel"]["num_mels"],
         **{
             key: model[key]
-            for key in ("out_dims", "hidden_dims", "n_layers", "n_heads", "use_fa_norm", "conv_only")
+            for key in (
+                "out_dims",
+                "hidden_dims",
+                "n_layers",
+                "n_heads",
+                "use_fa_norm",
+                "conv_only",
+            )
         },
     )
     net.load_state_dict(stored["model"])
@@ -216,9 +223,10 @@ def _minilm() -> nn.Module:
 # -- samples -----------------------------------------------------------------------------------
 
 PHOTOGRAPHS = (
-    "astronaut brick camera cell chelsea clock_motion coffee coins color grass gravel horse ihc "
-    "moon motorcycle_left page phantom text rocket retina hubble_deep_field"
-).split()
+    *("astronaut", "brick", "camera", "cell", "chelsea", "clock_motion", "coffee", "coins"),
+    *("color", "grass", "gravel", "horse", "ihc", "moon", "motorcycle_left", "page"),
+    *("phantom", "text", "rocket", "retina", "hubble_deep_field"),
+)
 
 
 @cache
@@ -275,7 +283,13 @@ def _faces(size: int) -> Callable[[int, int], list[Sample]]:
     return samples
 
 
-FORMANTS = ((730, 1090, 2440), (270, 2290, 3010), (300, 870, 2240), (530, 1840, 2480), (570, 840, 2410))
+FORMANTS = (
+    (730, 1090, 2440),
+    (270, 2290, 3010),
+    (300, 870, 2240),
+    (530, 1840, 2480),
+    (570, 840, 2410),
+)
 """Hertz of the resonances of vowels."""
 
 
@@ -350,7 +364,9 @@ def _note(random: np.random.Generator, count: int) -> tuple[Array, float]:
     heard = random.normal(size=count) * random.uniform(0, 0.05)
     for harmonic in range(1, 9):
         phase = random.uniform(0, 2 * np.pi)
-        heard += random.uniform(0.2, 1) / harmonic * np.sin(2 * np.pi * harmonic * pitch * time + phase)
+        heard += (
+            random.uniform(0.2, 1) / harmonic * np.sin(2 * np.pi * harmonic * pitch * time + phase)
+        )
     return heard.astype(np.float32), pitch
 
 

@@ -134,13 +134,20 @@ def _of_file(path: Path) -> tuple[Engine, Executed]:
 
 
 def compiled(program: Any, inputs: Inputs) -> Engine:
-    """By inductor, with weights that are constants; as PyTorch's tutorial on PT2E has it."""
+    """By inductor, with weights that are constants, as PyTorch's tutorial on PT2E has it; with
+    weights that are not where that fails (it has kernels for uint8 activations only)."""
     import torch._inductor.config as settings
 
-    settings.freezing = True
-    torch._dynamo.reset()
-    run = _of_torch(torch.compile(program.module()))
-    run(inputs)
+    for settings.freezing in (True, False):
+        torch._dynamo.reset()
+        run = _of_torch(torch.compile(program.module()))
+        try:
+            run(inputs)
+        except Exception:
+            if not settings.freezing:
+                raise
+        else:
+            break
     return run
 
 
@@ -191,7 +198,7 @@ def _makers(
     }
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
     """An error in a line."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     text = error.message if isinstance(error, QError) else lines[0] if lines else ""
@@ -276,7 +283,7 @@ def measured(net: Net, quantizers: Sequence[str], options: argparse.Namespace) -
             try:
                 programs[quantizer] = quantized(module, calibration, quantizer)
             except Exception as error:  # whatever a quantizer cannot do
-                row.why = _said(error)
+                row.why = said(error)
                 continue
             _fill(row, net, programs, samples, options)
     return rows
@@ -300,7 +307,7 @@ def _fill(
                 found.seconds = round(time.perf_counter() - began, 2)
                 outputs = [engine(sample.inputs) for sample in samples]
             except Exception as error:  # each engine has its own
-                found.why = _said(error)
+                found.why = said(error)
                 continue
             found.score = net.score(outputs, [sample.label for sample in samples])
             if executed is not None:
@@ -319,7 +326,7 @@ def _fill(
         try:
             row.codes, row.differing, row.largest = differing_codes(programs[row.quantizer], inputs)
         except Exception as error:  # so that the other figures stand
-            row.why = f"codes: {_said(error)}"
+            row.why = f"codes: {said(error)}"
 
 
 def _times(rows: Sequence[Row]) -> str:
@@ -332,7 +339,9 @@ def _times(rows: Sequence[Row]) -> str:
     header = ("network", "quantizer", *names, *ours, "to inductor", "to torch.onnx", "to float ort")
     lines = []
     for row in rows:
-        last = [row.ratios.get(f"ties/{other}") for other in ("inductor", "torch.onnx", "float ort")]
+        last = [
+            row.ratios.get(f"ties/{other}") for other in ("inductor", "torch.onnx", "float ort")
+        ]
         lines.append(
             (
                 row.net,
