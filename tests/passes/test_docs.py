@@ -57,6 +57,7 @@ DOCUMENTED = [
     "lower-dynamic",
     "reencode-storage",
     "lower-quant-ops",
+    "divide-by-scale",
     "compute-in-floats",
 ]
 
@@ -68,6 +69,7 @@ LEVELS = {
     "form-floats": "{where=all}",
     "lower-prelu": "{numerics=ties}",
     "compute-in-floats": "{to=stablehlo numerics=ties}",
+    "divide-by-scale": "{numerics=ties}",
     "softmax-last": "{where=all}",
     "channels-last": "{where=all}",
     "widen-channels": "{multiple=2}",

@@ -161,6 +161,7 @@ class Llama(nn.Module):
         self.blocks = nn.ModuleList(LlamaBlock(width, heads) for _ in range(blocks))
         self.norm, self.head = RootMeanSquare(width), nn.Linear(width, words, bias=False)
         half = width // heads // 2
+        self.rates: torch.Tensor
         self.register_buffer("rates", 10000.0 ** -(torch.arange(half) / half))
 
     def forward(self, input_ids):
