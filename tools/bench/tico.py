@@ -319,7 +319,7 @@ def onnx_file(program: Any) -> File:
         folder = Path(temporary)
         try:
             torch.export.save(program, folder / "program.pt2")
-            written_by_us(folder / "program.pt2", folder / "ours.onnx", "ties")
+            written_by_us(folder / "program.pt2", folder / "ours.onnx", "default")
             took = time.perf_counter() - began
             OrtEngine(folder / "ours.onnx", optimize=True, saved=folder / "executed.onnx")
         except Exception as error:
