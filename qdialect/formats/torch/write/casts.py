@@ -39,9 +39,7 @@ class Dequantize(Module):
 class Requantize(Module):
     """`quant.rescale` in its real form: in the reals, or `in_floats`."""
 
-    def __init__(
-        self, source: Grid, target: Grid, rounding: Rounding, in_floats: bool
-    ) -> None:
+    def __init__(self, source: Grid, target: Grid, rounding: Rounding, in_floats: bool) -> None:
         super().__init__()
         self.source, self.target = source, target
         self.rounding, self.in_floats = rounding, in_floats

@@ -361,9 +361,7 @@ def _product(x: Tensor, axes: list[int], keep: bool) -> Tensor:
 
 
 def _instance_norm(a: Attributes, x: Inputs) -> Tensor:
-    return F.instance_norm(
-        _of(x, 0), weight=_of(x, 1), bias=_of(x, 2), eps=a.get("epsilon", 1e-5)
-    )
+    return F.instance_norm(_of(x, 0), weight=_of(x, 1), bias=_of(x, 2), eps=a.get("epsilon", 1e-5))
 
 
 def _group_norm(a: Attributes, x: Inputs) -> Tensor:

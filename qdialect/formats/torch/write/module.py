@@ -115,7 +115,9 @@ class ModuleWriter:
             placeholder = self.graph.placeholder(identifier(names.path(name)))
             with self._placed(function):
                 kind = cast("Attribute", value.type)
-                layer = casts.Argument(name, extents(value), interface_dtype(kind), held_dtype(kind))
+                layer = casts.Argument(
+                    name, extents(value), interface_dtype(kind), held_dtype(kind)
+                )
                 layer.grid = self._grid(value) if self.trainable else None
             self.values[value] = self._call(f"inputs.{name}", layer, [placeholder], (), [kind])
 
@@ -189,9 +191,7 @@ class ModuleWriter:
         rounds = Rounding(rounding.data) if isinstance(rounding, StringAttr) else Rounding.HALF_EVEN
         if rounds is Rounding.GEMMLOWP:
             raise UnsupportedError(f"'{op.name}' cannot round a real number with gemmlowp")
-        return self._kind(op, row)(
-            op.name, row, properties_of(op), list(operands), results, rounds
-        )
+        return self._kind(op, row)(op.name, row, properties_of(op), list(operands), results, rounds)
 
     def _kind(self, op: NNOp, row: Row) -> type[Layer]:
         elements = {quant_element(v.type) for v in (*op.operands, *op.results)}

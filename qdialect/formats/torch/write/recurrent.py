@@ -50,9 +50,7 @@ def _both(direction: Direction, states: int) -> Callable[..., Results]:
     return floats
 
 
-def _kept(
-    mask: Tensor | None, new: Sequence[Tensor], old: Sequence[Tensor]
-) -> tuple[Tensor, ...]:
+def _kept(mask: Tensor | None, new: Sequence[Tensor], old: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The states after a step that only some sequences of the batch have."""
     if mask is None:
         return tuple(new)
