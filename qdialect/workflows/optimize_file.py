@@ -33,6 +33,7 @@ from qdialect.workflows.race import Choice, Selection, cheapest_form, unrounded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Form
     from qdialect.workflows.optimize import Watchers
@@ -111,6 +112,7 @@ class FileOptimization:
         self.model = model = self._load()
         began = self._took("import", began)
         if model is not None:
+            self.notes += model.corrections
             pipeline = self.pipeline
             if pipeline is None:
                 pipeline = optimize_pipeline(self.target, self.level, self.numerics or "ties")
@@ -162,6 +164,8 @@ class FileOptimization:
         is_model = self.is_onnx and self.source.suffix == ".onnx"
         if not is_model or installed_runtime() is None:
             return False
+        if self.model is not None and self.model.source is None:
+            return True
         ours = not isinstance(error, InputError)
         return loads(self.source) if ours else runs(self.source, self.inputs)
 
@@ -254,9 +258,9 @@ class FileOptimization:
             return None
         same = judge.same_interface(next(iter(results.values())).model)
         samples = self._samples(judge) if same else []
-        source = self.source if same and self.source.suffix == ".onnx" else None
+        source = self._executable() if same and self.source.suffix == ".onnx" else None
         compared = source is not None and bool(samples) and self.float_file is None
-        floats = unrounded(self.source, samples) if compared else None
+        floats = unrounded(source, samples) if compared and source is not None else None
         selection = Selection(source, samples, floats, self.notes)
         if self.float_file is not None:
             selection.add_float(self.float_file)
@@ -272,6 +276,15 @@ class FileOptimization:
         seconds = self.seconds if self._races or self.float_file is not None else 0.0
         return selection.choose(names, seconds, inputs)
 
+    def _executable(self) -> Written | Path:
+        """The input: its file, or what it says in ops that the runtime has."""
+        from qdialect.formats.onnx.write import write_model
+
+        model = self.model
+        if model is None or model.source is not None:
+            return self.source
+        return write_model(model.module, model.ctx)
+
     def _forms(self, model: Model) -> list[Form]:
         """The forms that may be written, what is likely cheaper first.  Integer kernels round
         ties in another way than the casts and floats of the input, so not at `exact`."""
@@ -286,7 +299,8 @@ class FileOptimization:
         from qdialect.formats.onnx.write import copy_model, keeps_weights_beside, save_model
 
         if self.result is None:
-            if self.is_onnx and self.source.suffix == ".onnx":
+            means = self.model is None or self.model.source is not None
+            if self.is_onnx and self.source.suffix == ".onnx" and means:
                 copy_model(self.source, self.path)
             else:
                 assert self.model is not None

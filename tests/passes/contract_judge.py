@@ -21,6 +21,7 @@ import families_order  # noqa: F401
 import families_other  # noqa: F401
 import families_passage  # noqa: F401
 import families_raise  # noqa: F401
+import families_reciprocal  # noqa: F401
 import families_spatial  # noqa: F401
 import families_split  # noqa: F401
 import families_tables  # noqa: F401

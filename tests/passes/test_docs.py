@@ -59,6 +59,7 @@ DOCUMENTED = [
     "lower-dynamic",
     "reencode-storage",
     "lower-quant-ops",
+    "divide-by-scale",
     "compute-in-floats",
 ]
 
@@ -70,6 +71,7 @@ LEVELS = {
     "form-floats": "{where=all}",
     "lower-prelu": "{numerics=ties}",
     "compute-in-floats": "{to=stablehlo numerics=ties}",
+    "divide-by-scale": "{numerics=ties}",
     "dequantize-at-load": "{where=all}",
     "part-biases": "{where=all}",
     "softmax-last": "{where=all}",
