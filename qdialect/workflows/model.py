@@ -34,13 +34,15 @@ TextVersion = Literal["v22", "v24"]
 class Model:
     """A module with its session: weights, target, and the remarks of what was done.
 
-    `source` is the file it was loaded from, as long as it has not been changed; None where that
-    has ops of others which no runtime has, so that only what the module says can run.
+    `source` is the file it was loaded from, as long as it has not been changed; None where no
+    runtime runs that, so that only what the module says can run: it has ops of others, or it was
+    read otherwise than it is written, as `corrections` say.
     """
 
     module: ModuleOp
     ctx: QContext
     source: Path | None = None
+    corrections: Sequence[str] = ()
 
     def __str__(self) -> str:
         from qdialect.formats.mlir.write import module_text
@@ -88,6 +90,7 @@ def load(
 
     source, spelled_out = Path(path), False
     session = Plugins().session(allow_unregistered=True) if ctx is None else ctx
+    corrected = len(session.corrections)
     if source.suffix == ".onnx":
         from qdialect.formats.mlir.read import verify_module
         from qdialect.formats.onnx.read import import_model, is_spelled_out
@@ -113,7 +116,9 @@ def load(
         from qdialect.ops.named_extents import price_extents
 
         price_extents(module, typical_dims)
-    model = Model(module, session, None if spelled_out else source)
+    corrections = session.corrections[corrected:]
+    runs = not spelled_out and not corrections
+    model = Model(module, session, source if runs else None, corrections)
     return model if as_written or source.suffix == ".onnx" else raised(model)
 
 
