@@ -21,12 +21,13 @@
 // CHECK: [[W:%[a-z0-9_]+]] = nn.constant dense<{{\[\[}}64, -64]]> : tensor<1x2xi8> : tensor<1x2x!quant.uniform<i8<-64:64>:f32, 7.812500e-03>>
 // CHECK: nn.fully_connected {{%[a-z0-9_]+}}, [[W]]
 func.func @product(%x: !x) -> !y {
-  %b = nn.constant dense<[0.3]> : tensor<1xf32> : !b
   // DOC-BEFORE
+  %b = nn.constant dense<[0.25]> : tensor<1xf32> : !b
   %w = nn.constant dense<[[1, -1]]> : tensor<1x2xi8> : !w
   // expected-remark@+1 {{finer-weights fired, exact}}
   %0 = nn.fully_connected %x, %w, %b : (!x, !w, !b) -> !y
   // DOC-AFTER
+  //   %b = nn.constant dense<[0.25]> : tensor<1xf32> : !b
   //   %1 = nn.constant dense<[[64, -64]]> : tensor<1x2xi8> : !finer
   //   %0 = nn.fully_connected %x, %1, %b : (!x, !finer, !b) -> !y
   // DOC-END

@@ -13,11 +13,13 @@ zero point, and a bias of constant floats.
 
 For example
 
+    %b = nn.constant dense<[0.25]> : tensor<1xf32> : !b
     %w = nn.constant dense<[[1, -1]]> : tensor<1x2xi8> : !w
     %0 = nn.fully_connected %x, %w, %b : (!x, !w, !b) -> !y
 
 becomes
 
+    %b = nn.constant dense<[0.25]> : tensor<1xf32> : !b
     %1 = nn.constant dense<[[64, -64]]> : tensor<1x2xi8> : !finer
     %0 = nn.fully_connected %x, %1, %b : (!x, !finer, !b) -> !y
 """
