@@ -44,10 +44,17 @@ T = TypeVar("T")
 
 FEWER = "qdq, fewer rewrites"
 """The candidate without the passes that only prices speak for."""
+KEPT = "qdq, roundings kept"
+"""The candidate of the level below `relaxed`, which drops no rounding or clip of the model."""
 SOME_ON_FLOATS = "qdq, some ops on floats"
 """The candidate with ops on floats that are faster so, at `relaxed`."""
 _USER_ERRORS = ("bad-plugin", "numerics", "bad-input", "bad-float")
 """Codes of errors that the user has to mend, so that the original does not stand in."""
+
+
+def _drops(result: Optimized) -> bool:
+    """Whether an output depends on a rounding or a clip that is gone."""
+    return any(bound.contract == "relaxed" for bound in result.model.ctx.remarks.outputs)
 
 
 @dataclass
@@ -188,14 +195,20 @@ class FileOptimization:
     # -- which file -------------------------------------------------------------------
 
     def _choose(self, model: Model, first: Optimized, pipeline: str, judge: Judge) -> None:
-        """Set `choice` and `result`, of all forms and of the pipeline without passes that only
-        prices speak for."""
+        """Set `choice` and `result`, of all forms, of the pipeline without passes that only prices
+        speak for, and of what `relaxed` allows besides."""
         results: dict[str, Optimized] = {str(form): first for form in self._forms(first.model)}
         if self._races and self.times[-1][1] < self.seconds:
             work = Optimization(model, pipeline, self.target, self.watchers, without=BY_PRICE)
             fewer = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))
             if fewer is not None and str(fewer.model) != str(first.model):
                 results[FEWER] = fewer
+        if self._races and self.level == "relaxed" and _drops(first):
+            lower = optimize_pipeline(self.target, "bounded")
+            less = Optimization(model, lower, self.target, self.watchers)
+            kept = self._or_original(lambda: less.checked(judge, self.is_onnx, self.samples))
+            if kept is not None:
+                results[KEPT] = kept
         if self._races and self.level == "relaxed":
             mixed = self._or_original(lambda: self._some_on_floats(model, first, pipeline, judge))
             if mixed is not None:
@@ -214,7 +227,7 @@ class FileOptimization:
         them on floats; None where there are none."""
         from qdialect.workflows.ops_on_floats import with_ops_on_floats
 
-        samples = judge.executed_samples() if judge.same_interface(first.model) else []
+        samples = self._samples(judge) if judge.same_interface(first.model) else []
         if not samples:
             return None
         found = with_ops_on_floats(model, first.model, self.target, samples[0][0], self.seconds / 2)
@@ -225,6 +238,10 @@ class FileOptimization:
         return work.checked(
             Judge(found.model, self.samples, self.inputs), self.is_onnx, self.samples
         )
+
+    def _samples(self, judge: Judge) -> list[tuple[Arrays, list[NDArray[Any]]]]:
+        """What candidates run on: in the ranges of the model, where its clips may be gone."""
+        return judge.executed_samples(in_range=self.level in ("saturation", "relaxed"))
 
     @property
     def _races(self) -> bool:
@@ -240,7 +257,7 @@ class FileOptimization:
         if not self.is_onnx or installed_runtime() is None or not (self.samples or self._races):
             return None
         same = judge.same_interface(next(iter(results.values())).model)
-        samples = judge.executed_samples() if same else []
+        samples = self._samples(judge) if same else []
         source = self._executable() if same and self.source.suffix == ".onnx" else None
         compared = source is not None and bool(samples) and self.float_file is None
         floats = unrounded(source, samples) if compared and source is not None else None

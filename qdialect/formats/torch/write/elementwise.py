@@ -49,9 +49,7 @@ def _exact_div(p: Properties, a: Number, b: Number) -> Exact:
     zero = second.high == 0
     quotient = first / Exact(torch.where(zero, 1.0, second.high), second.low)
     limit = torch.where(first.high == 0, 0.0, first.high * torch.inf)
-    return Exact(
-        torch.where(zero, limit, quotient.high), torch.where(zero, 0.0, quotient.low)
-    )
+    return Exact(torch.where(zero, limit, quotient.high), torch.where(zero, 0.0, quotient.low))
 
 
 def _extremum(choose: Callable[[Tensor, Tensor], Tensor]) -> Row:
@@ -166,9 +164,7 @@ def _exact_reciprocal(p: Properties, x: Number) -> Exact:
     value = x.exact
     zero = value.high == 0
     inverse = Exact.of(1.0) / Exact(torch.where(zero, 1.0, value.high), value.low)
-    return Exact(
-        torch.where(zero, torch.inf, inverse.high), torch.where(zero, 0.0, inverse.low)
-    )
+    return Exact(torch.where(zero, torch.inf, inverse.high), torch.where(zero, 0.0, inverse.low))
 
 
 def _exact_sqrt(p: Properties, x: Number) -> Exact:
