@@ -206,3 +206,46 @@ def test_negative_scales_turn_the_order(op: str) -> None:
     (expected,) = OrtEngine(model, optimize=False).run(x).values()
     (got,) = OrtEngine(written, optimize=True).run(x).values()
     np.testing.assert_array_equal(got, expected)
+
+
+# -- parameters that nodes compute ----------------------------------------------------------
+
+
+def with_computed_scale(how: str, x: str = "") -> onnx.ModelProto:
+    """Weights whose scale is computed from constants, or from a tensor `x` too."""
+    b = Builder(21, 0)
+    b.input("x", (2, 8))
+    if x:
+        b.node("ReduceMean", ["x"], x, keepdims=0)
+    values = b.random.uniform(0.01, 0.02, 6)
+    if how == "DequantizeLinear":
+        b.codes("s", "u8", b.random.integers(1, 99, 6))
+        b.node(how, ["s", b.const("t", 1e-4, np.float32)], "scale")
+    elif how == "Cast":
+        b.node(how, [b.const("s", values, np.float16)], "scale", to=TensorProto.FLOAT)
+    elif how == "Reshape":
+        b.const("s", values.reshape(6, 1), np.float32)
+        b.node(how, ["s", b.const("t", [6], np.int64)], "scale")
+    else:
+        b.const("s", values, np.float32)
+        b.const("t", 0.5, np.float32)
+        b.node("Mul", ["s", b.node("Neg", [x or "t"], "n")], "m")
+        b.node("ReduceMax", [b.node("Abs", ["m"], "a")], "h", keepdims=0)
+        b.node("Max", ["a", "h"], "scale")
+    b.weight_codes("w", "i8", (8, 6))
+    b.node("MatMul", ["x", b.node("DequantizeLinear", ["w", "scale"], "f", axis=1)], "y")
+    b.output("y", shape=(2, 6))
+    return b.model(check=False, ir_version=10)
+
+
+@pytest.mark.parametrize("how", ["DequantizeLinear", "Cast", "Reshape", "several"])
+def test_scales_computed_from_constants_are_known(how: str) -> None:
+    module, written = roundtrip(with_computed_scale(how))
+    assert ops(module)[-2:] == ["quant.dcast", "nn.matmul"]
+    (cast,) = (n for n in written.graph.node if "f" in n.output)
+    assert cast.input[1] in {t.name for t in written.graph.initializer}
+
+
+def test_scales_computed_from_the_input_stay() -> None:
+    module, _ = roundtrip(with_computed_scale("several", x="x1"))
+    assert "onnx.node" in ops(module)
