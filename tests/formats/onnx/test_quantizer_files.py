@@ -14,13 +14,13 @@ from onnx_models import ModelBuilder, export, load, ops, roundtrip
 from quantizer_files import FILES, Builder, feeds, integers, nncf_groups, quark_blocks
 
 from qdialect.context import new_context
-from qdialect.dialects.onnx import NodeOp
-from qdialect.engines.local import kept_node
-from qdialect.errors import InputError
+from qdialect.engines.local import KEPT_NODES
+from qdialect.errors import InputError, QError
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import OrtEngine
 from qdialect.reference import Interpreter
 from qdialect.targets.installed import get_target
+from qdialect.workflows.optimize import Optimization
 from qdialect.workflows.optimize_file import FileOptimization
 
 
@@ -55,7 +55,7 @@ def test_optimized_files_mean_the_same_and_run(name: str, tmp_path: Path) -> Non
 def test_the_interpreter_gives_what_the_runtime_gives(name: str) -> None:
     file = FILES[name]()
     ctx, module = load(file.model)
-    runs = Interpreter(ctx, module, functions={NodeOp.name: kept_node})
+    runs = Interpreter(ctx, module, functions=KEPT_NODES)
     meant = OrtEngine(file.meant or file.model, optimize=False)
     for seed in range(2):
         x = feeds(file.model, seed)
@@ -71,6 +71,24 @@ def test_what_was_read_otherwise_is_said(tmp_path: Path) -> None:
     ctx = new_context()
     import_model(nncf_groups("i4").meant, ctx)
     assert not ctx.corrections
+
+
+def test_what_no_runtime_runs_is_never_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing can be optimized, the model is written as it was read, not the file."""
+
+    def fail(*_: Any) -> Any:
+        raise QError("nothing works", code="broken")
+
+    monkeypatch.setattr(Optimization, "checked", fail)
+    file = nncf_groups("u4")
+    written, work = optimized(file.model, tmp_path)
+    assert work.result is None and len(work.dropped) == 1
+    x = feeds(file.model, 0)
+    assert file.meant is not None
+    expected = OrtEngine(file.meant, optimize=False).run(x)["y"]
+    np.testing.assert_array_equal(OrtEngine(written, optimize=False).run(x)["y"], expected)
 
 
 # -- where scales lie ---------------------------------------------------------------------
