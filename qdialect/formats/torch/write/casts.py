@@ -99,12 +99,13 @@ class SameBits(Module):
     def __init__(
         self,
         width: int,
+        signed: bool,
         target: torch.dtype,
         source_grid: Grid | None = None,
         result_grid: Grid | None = None,
     ) -> None:
         super().__init__()
-        self.width, self.target = width, target
+        self.width, self.signed, self.target = width, signed, target
         self.source_grid, self.result_grid = source_grid, result_grid
 
     def forward(self, value: Tensor) -> Tensor:
@@ -112,10 +113,7 @@ class SameBits(Module):
         if self.source_grid is not None:
             value = self.source_grid.quantize(value.detach())
         bits = value.to(torch.int64) & ((1 << self.width) - 1)
-        signed = self.target.is_signed and self.target is not torch.bool
-        if self.result_grid is not None:
-            signed = self.result_grid.qparams.storage.signed
-        if signed:
+        if self.signed:
             bits = (bits ^ (1 << (self.width - 1))) - (1 << (self.width - 1))
         codes = bits.to(self.target)
         return codes if self.result_grid is None else self.result_grid.dequantize(codes)

@@ -305,15 +305,16 @@ def _unsqueeze(a: Attributes, x: Inputs) -> Tensor:
 
 def _gather(a: Attributes, x: Inputs) -> Tensor:
     value, indices = _of(x, 0), _of(x, 1)
-    axis = a.get("axis", 0) % value.dim()
+    axis: int = a.get("axis", 0) % value.dim()
     flat = indices.reshape(-1).to(torch.int64)
-    taken = value.index_select(axis, torch.where(flat < 0, flat + value.shape[axis], flat))
+    taken = value.index_select(axis, torch.where(flat < 0, flat + value.size(axis), flat))
     return taken.reshape((*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))
 
 
 def _gather_elements(a: Attributes, x: Inputs) -> Tensor:
-    value, indices, axis = _of(x, 0), _of(x, 1).to(torch.int64), a.get("axis", 0)
-    return value.gather(axis, torch.where(indices < 0, indices + value.shape[axis], indices))
+    value, indices = _of(x, 0), _of(x, 1).to(torch.int64)
+    axis: int = a.get("axis", 0)
+    return value.gather(axis, torch.where(indices < 0, indices + value.size(axis), indices))
 
 
 def _gather_nd(a: Attributes, x: Inputs) -> Tensor:
@@ -328,8 +329,9 @@ _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 def _scatter_elements(a: Attributes, x: Inputs) -> Tensor:
-    value, indices, axis = _of(x, 0), _of(x, 1).to(torch.int64), a.get("axis", 0)
-    indices = torch.where(indices < 0, indices + value.shape[axis], indices)
+    value, indices = _of(x, 0), _of(x, 1).to(torch.int64)
+    axis: int = a.get("axis", 0)
+    indices = torch.where(indices < 0, indices + value.size(axis), indices)
     kind = a.get("reduction", "none")
     if kind == "none":
         return value.scatter(axis, indices, _of(x, 2))
@@ -418,8 +420,10 @@ def _rms_norm(a: Attributes, x: Inputs) -> Tensor:
 
 
 def _lp_norm(a: Attributes, x: Inputs) -> Tensor:
-    value = _of(x, 0)
-    return value / torch.linalg.vector_norm(value, a.get("p", 2), a.get("axis", -1), keepdim=True)
+    value, axis = _of(x, 0), a.get("axis", -1)
+    if a.get("p", 2) == 1:
+        return value / value.abs().sum(axis, keepdim=True)
+    return value / (value * value).sum(axis, keepdim=True).sqrt()
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:

@@ -33,7 +33,12 @@ from qdialect.formats.torch.write.layers import (
 from qdialect.formats.torch.write.names import Names, identifier
 from qdialect.formats.torch.write.rows import Properties, Row
 from qdialect.formats.torch.write.table import ROWS
-from qdialect.formats.torch.write.tensor_types import from_array, held_dtype, interface_dtype
+from qdialect.formats.torch.write.tensor_types import (
+    from_array,
+    held_dtype,
+    interface_dtype,
+    is_signed,
+)
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import (
     BatchNormOp,
@@ -222,7 +227,8 @@ class ModuleWriter:
         if len(kinds) != 2 or len(widths) != 1:
             raise unsupported(op)
         grids = (source, target) if self.trainable else (None, None)
-        return casts.SameBits(widths.pop(), held_dtype(op.results[0].type), *grids)
+        kind = op.results[0].type
+        return casts.SameBits(widths.pop(), is_signed(kind), held_dtype(kind), *grids)
 
     def _rescale(self, op: RescaleOp, source: Grid, target: Grid) -> Module:
         if self.trainable:

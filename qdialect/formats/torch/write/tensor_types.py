@@ -45,11 +45,9 @@ def interface_dtype(type: Attribute) -> torch.dtype:
     if isinstance(element, IndexType):
         return torch.int64
     if isinstance(element, IntegerType):
-        integer = cast("IntegerType[int, Signedness]", element)
-        signed = integer.signedness.data is not Signedness.UNSIGNED
-        if integer.width.data == 1 and signed:
-            return torch.bool
-        return _integer(integer.width.data, signed)
+        width = cast("IntegerType[int, Signedness]", element).width.data
+        signed = is_signed(type)
+        return torch.bool if width == 1 and signed else _integer(width, signed)
     name = str(element)
     if name not in _FLOATS:
         raise UnsupportedError(f"values of type {element} have no form in PyTorch")
@@ -60,6 +58,16 @@ def held_dtype(type: Attribute) -> torch.dtype:
     """The type of values inside of a module."""
     kind = interface_dtype(type)
     return _HELD.get(kind, kind)
+
+
+def is_signed(type: Attribute) -> bool:
+    """Whether the integers of an IR type, stored ones too, have a sign."""
+    element = element_type(type)
+    if isinstance(element, UniformType):
+        return element.qparams.storage.signed
+    unsigned = Signedness.UNSIGNED
+    integer = cast("IntegerType[int, Signedness]", element)
+    return not isinstance(element, IntegerType) or integer.signedness.data is not unsigned
 
 
 def float_dtype(name: str) -> torch.dtype:
