@@ -14,6 +14,7 @@ import families_float_regions  # noqa: F401
 import families_fold  # noqa: F401
 import families_integerize  # noqa: F401
 import families_kernels  # noqa: F401
+import families_layouts  # noqa: F401
 import families_lower  # noqa: F401
 import families_move  # noqa: F401
 import families_order  # noqa: F401
