@@ -126,10 +126,10 @@ class Interface(Module):
     """
 
     def __init__(
-        self, name: str, shape: Extents | None, dtype: torch.dtype, held: torch.dtype
+        self, name: str, shape: Extents | None, dtype: torch.dtype, inner: torch.dtype
     ) -> None:
         super().__init__()
-        self.input_name, self.shape, self.dtype, self.held = name, shape, dtype, held
+        self.input_name, self.shape, self.dtype, self.inner = name, shape, dtype, inner
         self.grid: Grid | None = None
 
     def extra_repr(self) -> str:
@@ -146,7 +146,7 @@ class Argument(Interface):
     def forward(self, value: Tensor) -> Tensor:
         """The value as it is inside."""
         check_argument(value, self.input_name, self.shape, self.dtype)
-        value = value.to(self.held)
+        value = value.to(self.inner)
         return value if self.grid is None else self.grid.dequantize(value)
 
 

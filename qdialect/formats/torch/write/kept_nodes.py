@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 from qdialect.dialects.onnx import ELEMENTS, NodeOp, OpaqueType, ProtoAttr, package, string_list
 from qdialect.errors import UnsupportedError, Where
 from qdialect.formats.torch.write.rows import Results
-from qdialect.formats.torch.write.tensor_types import broadcast_to, held_dtype, integers
+from qdialect.formats.torch.write.tensor_types import broadcast_to, inner_dtype, integers
 from qdialect.ops.base import to_python
 from qdialect.ops.locations import op_where
 from qdialect.quant import element_type
@@ -76,7 +76,7 @@ def kept_layer(op: NodeOp, weights: BlobStore) -> KeptNode:
     count = len(op.inputs) + len(absent)
     positions = [n for n in range(count) if n not in absent]
     # Of what the importer did not understand, the type may be unknown: it is what torch gives.
-    kinds = [None if _unknown(result.type) else held_dtype(result.type) for result in op.results]
+    kinds = [None if _unknown(result.type) else inner_dtype(result.type) for result in op.results]
     return KeptNode(name, attributes, positions, kinds)
 
 
@@ -132,7 +132,7 @@ def _given(inputs: Inputs, index: int) -> Tensor | None:
 
 
 def _cast(a: Attributes, x: Inputs) -> Tensor:
-    value, kind = _of(x, 0), held_dtype(ELEMENTS[a["to"]])
+    value, kind = _of(x, 0), inner_dtype(ELEMENTS[a["to"]])
     return value.bool() if kind is torch.bool else value.to(kind)
 
 
