@@ -15,6 +15,7 @@ DIALECTS: Mapping[str, str] = {
     "quant": "qdialect.quant:Quant",
     "nn": "qdialect.ops:NN",
     "onnx": "qdialect.dialects.onnx:ONNX",
+    "torch": "qdialect.dialects.torch:TORCH",
     "shape": "qdialect.dialects.unranked:Shape",
     "tosa": "qdialect.dialects.tosa:TOSA",
     "stablehlo": "qdialect.dialects.stablehlo:STABLEHLO",

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import InputError
+from qdialect.formats.kept import KEPT, evaluate_kept
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.reference import Evaluation
+    from qdialect.reference import Evaluation, Kernel
 
     Array = NDArray[Any]
     Run = Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -54,7 +54,7 @@ class Numpy:
         """The interpreter on `module`; `source` and `optimize` do not matter."""
         from qdialect.reference import Interpreter, output_names
 
-        interpreter = Interpreter(ctx, module, functions={NodeOp.name: kept_node})
+        interpreter = Interpreter(ctx, module, functions=KEPT_NODES)
         names = output_names(interpreter.function())
 
         def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -99,8 +99,9 @@ class OnnxRuntime:
         return run
 
 
-def kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    """The kernel of `onnx.node` for the interpreter."""
-    from qdialect.formats.onnx.write import evaluate_node
+def _kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    return evaluate_kept(op, operands, evaluation.ctx.blobs)
 
-    return evaluate_node(cast("NodeOp", op), operands, evaluation.ctx.blobs)
+
+KEPT_NODES: Mapping[str, Kernel] = dict.fromkeys(KEPT, _kept_node)
+"""Kernels of what is kept of models without being understood."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import UsageError
+from qdialect.formats.kept import KEPT, evaluate_kept
 from qdialect.profile.collector import Observation
 from qdialect.profile.instrument import Instrumented
 from qdialect.reference import Evaluation, Interpreter
@@ -58,7 +58,7 @@ class NumpyEngine:
         self._function = plan.function.sym_name.data
         self._seen: list[Observation] = []
         self._interpreter = Interpreter(
-            ctx, plan.module, listeners=[self._listen], functions={NodeOp.name: _kept_node}
+            ctx, plan.module, listeners=[self._listen], functions=dict.fromkeys(KEPT, _kept_node)
         )
 
     def run(self, inputs: Arrays) -> Iterator[Observation]:
@@ -122,6 +122,4 @@ def _bytes(value: SSAValue) -> int:
 def _kept_node(
     op: Operation, operands: Sequence[NDArray[Any]], evaluation: Evaluation
 ) -> list[NDArray[Any]]:
-    from qdialect.formats.onnx.write import evaluate_node
-
-    return evaluate_node(cast("NodeOp", op), operands, evaluation.ctx.blobs)
+    return evaluate_kept(op, operands, evaluation.ctx.blobs)

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError
 from qdialect.ops import keys_of
 from qdialect.quant import quant_element
@@ -54,15 +53,14 @@ def interpreter(
 ) -> Interpreter:
     """An interpreter that runs ONNX nodes without a declaration, too; it raises OutOfTime after the
     time `until` (seconds, as `time.monotonic`)."""
-    from qdialect.engines.local import kept_node
+    from qdialect.engines.local import KEPT_NODES
     from qdialect.reference import Interpreter
 
     def watch(op: Operation, results: Sequence[Array]) -> None:
         if monotonic() > until:
             raise OutOfTime
 
-    functions = {NodeOp.name: kept_node}
-    return Interpreter(ctx, module, listeners=[watch, *listeners], functions=functions)
+    return Interpreter(ctx, module, listeners=[watch, *listeners], functions=KEPT_NODES)
 
 
 def first_divergence(

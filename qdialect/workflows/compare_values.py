@@ -20,9 +20,9 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from qdialect.dialects.onnx import DIMS, RESULT_NAMES, NodeOp, strings
+from qdialect.dialects.onnx import DIMS, RESULT_NAMES, strings
 from qdialect.engines.installed import local_engine, require
-from qdialect.engines.local import kept_node
+from qdialect.engines.local import KEPT_NODES
 from qdialect.errors import InputError
 from qdialect.lowerings.debug_attributes import MARKED_KEY, SCALE, marked_order, marked_type
 from qdialect.ops import keys_of
@@ -104,8 +104,7 @@ def _interpreted(model: Model, inputs: Inputs) -> list[KeyedValue]:
                 reals = _reals(value.type, array, op)
                 found.append(keyed_value(keys, index, value.type, reals))
 
-    functions = {NodeOp.name: kept_node}
-    Interpreter(model.ctx, model.module, listeners=[listen], functions=functions).run(inputs)
+    Interpreter(model.ctx, model.module, listeners=[listen], functions=KEPT_NODES).run(inputs)
     return found
 
 

@@ -136,9 +136,20 @@ def from_torch(
 def _of_program(program: Program, session: QContext, dims: Mapping[str, int] | None) -> ModuleOp:
     """The verified module of an exported program."""
     from qdialect.formats.mlir.read import verify_module
+    from qdialect.formats.torch.functional import functional
     from qdialect.formats.torch.read import import_program
     from qdialect.ops.named_extents import bind_extents
+    from qdialect.rewrite.remarks import Remark
 
+    program = functional(program)
+    for output in program.outputs:
+        if output.kind in ("buffer_mutation", "input_mutation"):
+            what = "input" if output.kind == "input_mutation" else "buffer"
+            reason = f"the {what} '{output.target}' is written: its last value is an output"
+            name = "import-torch"
+            session.remarks.add(
+                Remark("note", name, name, "", "module", output.target, code=name, reason=reason)
+            )
     module = import_program(program, session)
     if dims:
         bind_extents(module, dims)

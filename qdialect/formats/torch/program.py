@@ -69,10 +69,12 @@ Argument = Any
 
 
 class Tensor(NamedTuple):
-    """The type of a value: the code of its elements, and its shape."""
+    """The type of a value: the code of its elements, its shape, and whether its elements lie in
+    memory in their order without gaps."""
 
     code: int
     shape: tuple[Extent, ...]
+    contiguous: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from qdialect.errors import InputError, Where
-from qdialect.formats.extents import Extent
+from qdialect.formats.extents import Extent, product
 from qdialect.formats.torch.expressions import extent
 from qdialect.formats.torch.program import (
     Argument,
@@ -142,7 +142,9 @@ class _Reader:
         )
 
     def _tensor(self, meta: Json) -> Tensor:
-        return Tensor(int(meta["dtype"]), tuple(self._size(size) for size in meta["sizes"]))
+        shape = tuple(self._size(size) for size in meta["sizes"])
+        strides = tuple(self._size(step) for step in meta.get("strides") or ())
+        return Tensor(int(meta["dtype"]), shape, _is_contiguous(shape, strides))
 
     def _size(self, size: Json) -> Extent:
         kind, value = _only(size)
@@ -206,6 +208,13 @@ class _Reader:
     def _number(self, entry: Json) -> Argument:
         kind, value = _only(entry)
         return Ref(value) if kind == "as_name" else value
+
+
+def _is_contiguous(shape: tuple[Extent, ...], strides: tuple[Extent, ...]) -> bool:
+    return len(shape) == len(strides) and all(
+        size == Extent.of(1) or step == product(shape[d + 1 :])
+        for d, (size, step) in enumerate(zip(shape, strides, strict=True))
+    )
 
 
 def _only(entry: Json) -> tuple[str, Any]:

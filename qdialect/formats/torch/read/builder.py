@@ -155,16 +155,43 @@ class Builder:
         op = NodeOp(op_type, inputs, types, given, domain=domain)
         return self.emit(op).results[0]
 
+    def function(
+        self,
+        op_type: str,
+        inputs: Sequence[SSAValue | None],
+        element: Attribute,
+        extents: Sequence[Extent],
+        **attributes: Any,
+    ) -> SSAValue:
+        """Append an `onnx.node` whose one result has these extents."""
+        result = self.onnx(op_type, inputs, ranked(element, static(extents)), **attributes)
+        self.state(result, extents)
+        return result
+
+    def vector(self, numbers: Sequence[int]) -> SSAValue:
+        """Integers as a constant of rank 1 and i64."""
+        import numpy as np
+
+        return self.constant(np.array(numbers, np.int64).reshape(-1), _BY_NAME["i64"])
+
+    def element_named(self, name: str) -> Attribute:
+        """The element type that is spelled so: `i64`, `f32`."""
+        return _BY_NAME[name]
+
     def cast(self, value: SSAValue, element: Attribute) -> SSAValue:
         """The numbers of a value as numbers of another type, as `torch.Tensor.to` converts."""
         from qdialect.dialects.onnx import DATA_TYPES
 
-        if isinstance(element_type(value.type), UniformType):
-            value = self.emit(SCastOp(value, with_element(value.type, _storage(value)))).results[0]
+        value = self.plain(value)
         if element_type(value.type) == element:
             return value
-        kind = cast("TensorType[Attribute]", with_element(value.type, element))
-        return self.onnx("Cast", [value], kind, to=DATA_TYPES[element])
+        return self.function("Cast", [value], element, self.extents(value), to=DATA_TYPES[element])
+
+    def plain(self, value: SSAValue) -> SSAValue:
+        """A value as it is stored: the integers of a quantized one."""
+        if not isinstance(element_type(value.type), UniformType):
+            return value
+        return self.emit(SCastOp(value, with_element(value.type, _storage(value)))).results[0]
 
     def dequantized(self, value: SSAValue) -> SSAValue:
         """What codes mean."""

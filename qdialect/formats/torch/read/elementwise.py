@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from qdialect import ops as nn
 from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.torch.program import Node, Ref
-from qdialect.formats.torch.read.rows import Results, Rule, unread
+from qdialect.formats.torch.read.rows import Results, Rule, result, unread
 
 if TYPE_CHECKING:
     from qdialect.formats.torch.read.importer import Importer
@@ -53,6 +53,8 @@ def clamp(low: float | None = None, high: float | None = None) -> Rule:
 
     def rule(imp: Importer, node: Node) -> Results:
         x = node.arguments["self"]
+        if node.results[0] is None or not imp.has_type(x, result(node)):
+            return None
         names = [("min", "min_val"), ("max", "max_val")]
         bounds = [
             next((node.arguments[n] for n in pair if node.arguments.get(n) is not None), default)
@@ -72,12 +74,13 @@ def clamp(low: float | None = None, high: float | None = None) -> Rule:
     return rule
 
 
-def power(imp: Importer, node: Node) -> Results:
-    """`pow` of a tensor of floats by a number."""
-    exponent, x = node.arguments["exponent"], node.arguments["self"]
-    if isinstance(exponent, Ref) or not imp.is_float(x) or not math.isfinite(exponent):
-        return None
-    return [imp.build(nn.PowOp, imp.value(x), exponent=float(exponent))]
+def first_of(*rules: Rule) -> Rule:
+    """The first rule that covers a form."""
+
+    def rule(imp: Importer, node: Node) -> Results:
+        return next((r for one in rules if (r := one(imp, node)) is not None), None)
+
+    return rule
 
 
 def alias(imp: Importer, node: Node) -> Results:
@@ -90,6 +93,13 @@ def dropout(imp: Importer, node: Node) -> Results:
     if node.arguments.get("train") and node.arguments.get("p", 0.5):
         raise imp.unsupported("drops values at random: export the model after model.eval()")
     return [imp.value(node.arguments["input"])]
+
+
+def first_alias(imp: Importer, node: Node) -> Results:
+    """`native_dropout` of a model in evaluation: its operand, and a mask that nobody reads."""
+    if imp.reads(node, 1) or node.arguments.get("train"):
+        return None
+    return [imp.value(node.arguments["input"]), None]
 
 
 def convert(imp: Importer, node: Node) -> Results:

@@ -14,13 +14,15 @@ from xdsl.ir import Attribute, SSAValue
 from qdialect.context import QContext
 from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.extents import Extent
-from qdialect.formats.torch.program import Program, Ref, Weight
+from qdialect.formats.torch.program import Node, Program, Ref, Weight
 from qdialect.formats.torch.read.builder import Builder
 from qdialect.formats.torch.read.sizes import reshaped, run_time_number
 from qdialect.quant import UniformType, element_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qdialect.formats.torch.read.chosen import Scale
 
 
 class Importer(Builder):
@@ -34,8 +36,14 @@ class Importer(Builder):
         self.numbers: dict[str, Extent] = dict(program.graph.numbers)
         #: tensors known at import: those of the program, and what is computed of them
         self.weights: dict[str, Weight] = {}
+        #: those that are parameters, whose names are the model's
+        self.parameters: set[str] = set()
+        #: names of values that something reads
+        self.read: set[str] = set()
         #: their names as users know them
         self.paths: dict[str, str] = {}
+        #: quantization parameters that the program chooses as it runs, by the names of their parts
+        self.chosen: dict[str, Scale] = {}
 
     def value(self, argument: Any, element: Attribute | None = None) -> SSAValue:
         """A tensor, as it was computed or as a constant; a number as a tensor of rank 0 of type
@@ -109,6 +117,15 @@ class Importer(Builder):
         """An integer argument that is a number, not a symbol."""
         extent = self.number(argument)
         return None if extent is None else extent.number
+
+    def reads(self, node: Node, position: int) -> bool:
+        """Whether something reads a result of a node."""
+        names = [n for e in node.results for n in (e if isinstance(e, list) else [e])]
+        return position < len(names) and names[position] in self.read
+
+    def has_type(self, argument: Any, name: str) -> bool:
+        """Whether a tensor has the element type that the program says another one has."""
+        return isinstance(argument, Ref) and self.kind(argument) == self.element(name)
 
     def is_float(self, argument: Any) -> bool:
         """Whether a tensor is of floats that `nn` computes on (not codes, not integers)."""

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qdialect import ops as nn
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.formats.torch.read.builder import static
-from qdialect.formats.torch.read.rows import Results, Rule, axis, pair
-from qdialect.ops.shapes import DYNAMIC
+from qdialect.formats.torch.read.rows import Results, axis, result
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -72,92 +71,21 @@ def softmax(imp: Importer, node: Node) -> Results:
     return [imp.build(nn.SoftmaxOp, value, axis=node.arguments["dim"])]
 
 
-def _batched(imp: Importer, x: SSAValue, rank: int) -> bool:
-    return len(imp.extents(x)) == rank + 2
+def safe_softmax(imp: Importer, node: Node) -> Results:
+    """`_safe_softmax`: 0 in rows of which every element is -infinity."""
+    import math
 
-
-def max_pool(rank: int) -> Rule:
-    """`max_pool1d` to `max_pool3d`."""
-
-    def rule(imp: Importer, node: Node) -> Results:
-        arguments = node.arguments
-        if not imp.is_float(arguments["self"]):
-            return None
-        x = imp.value(arguments["self"])
-        if not _batched(imp, x, rank):
-            return None
-        kernel = pair(arguments["kernel_size"], rank, 1)
-        properties = {
-            "kernel": kernel,
-            "strides": pair(arguments.get("stride") or list(kernel), rank, 1),
-            "pads": pair(arguments.get("padding"), rank, 0) * 2,
-            "dilations": pair(arguments.get("dilation"), rank, 1),
-            "ceil_mode": bool(arguments.get("ceil_mode")),
-        }
-        return [imp.build(nn.MAX_POOLS[rank - 1], x, **properties)]
-
-    return rule
-
-
-def average_pool(rank: int) -> Rule:
-    """`avg_pool1d` to `avg_pool3d`; padding counts unless the program says otherwise."""
-
-    def rule(imp: Importer, node: Node) -> Results:
-        arguments = node.arguments
-        if not imp.is_float(arguments["self"]) or arguments.get("divisor_override") is not None:
-            return None
-        x = imp.value(arguments["self"])
-        if not _batched(imp, x, rank):
-            return None
-        kernel = pair(arguments["kernel_size"], rank, 1)
-        properties = {
-            "kernel": kernel,
-            "strides": pair(arguments.get("stride") or list(kernel), rank, 1),
-            "pads": pair(arguments.get("padding"), rank, 0) * 2,
-            "ceil_mode": bool(arguments.get("ceil_mode")),
-            "count_include_pad": bool(arguments.get("count_include_pad", True)),
-        }
-        return [imp.build(nn.AVERAGE_POOLS[rank - 1], x, **properties)]
-
-    return rule
-
-
-def adaptive_average_pool(rank: int) -> Rule:
-    """`adaptive_avg_pool1d` to `3d`: windows of one size where the result divides the input."""
-
-    def rule(imp: Importer, node: Node) -> Results:
-        x = imp.value(node.arguments["self"])
-        sizes = pair(node.arguments["output_size"], rank, 1)
-        if not imp.is_float(node.arguments["self"]) or not _batched(imp, x, rank):
-            return None
-        if set(sizes) == {1}:
-            return [imp.build(nn.GLOBAL_AVERAGE_POOLS[rank - 1], x)]
-        spatial = static(imp.extents(x)[2:])
-        if DYNAMIC in spatial or any(n % size for n, size in zip(spatial, sizes, strict=True)):
-            return None
-        kernel = [n // size for n, size in zip(spatial, sizes, strict=True)]
-        return [imp.build(nn.AVERAGE_POOLS[rank - 1], x, kernel=kernel, strides=kernel)]
-
-    return rule
-
-
-def reduce(kind: type[nn.NNOp]) -> Rule:
-    """`mean`, `sum`, `amax`, `amin` over dimensions, or over all."""
-
-    def rule(imp: Importer, node: Node) -> Results:
-        arguments = node.arguments
-        name = node.results[0]
-        if not isinstance(name, str) or not imp.is_float(arguments["self"]):
-            return None
-        x = imp.cast(imp.value(arguments["self"]), imp.element(name))
-        rank = len(imp.extents(x))
-        dims = arguments.get("dim")
-        dims = [dims] if isinstance(dims, int) else dims
-        axes = [axis(d, rank) for d in dims] if dims else list(range(rank))
-        keepdims = bool(arguments.get("keepdim", False))
-        return [imp.build(kind, x, axes=axes, keepdims=keepdims)]
-
-    return rule
+    found = softmax(imp, node)
+    y = found[0] if found else None
+    if y is None:
+        return None
+    x = imp.value(node.arguments["self"])
+    d = axis(node.arguments["dim"], len(imp.extents(x)))
+    element = imp.element(result(node))
+    largest = imp.build(nn.ReduceMaxOp, imp.cast(x, element), axes=[d], keepdims=True)
+    low = imp.scalar(-math.inf, element)
+    masked = imp.emit(nn.CompareOp(largest, low, "eq")).results[0]
+    return [imp.emit(nn.SelectOp(masked, imp.scalar(0.0, element), y)).results[0]]
 
 
 def embedding(imp: Importer, node: Node) -> Results:

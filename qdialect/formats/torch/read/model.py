@@ -36,15 +36,17 @@ from qdialect.dialects.onnx import (
     strings,
 )
 from qdialect.formats.extents import Extent
+from qdialect.formats.torch.functional import functional
 from qdialect.formats.torch.program import Input, Node, Output, Program, Ref
 from qdialect.formats.torch.read.importer import Importer
 from qdialect.formats.torch.read.kept import keep
+from qdialect.formats.torch.read.known import fold
 from qdialect.formats.torch.read.rows import Results, tensors
 from qdialect.formats.torch.read.table import NOTHING, rule_of
 from qdialect.ops import KEY
 from qdialect.quant import ARITHMETIC_KEY, IN_FLOATS, quant_element
 
-OPSET = 18
+OPSET = 23
 """The opset in which nodes of ONNX are written that stand for functions `nn` has no op for."""
 
 
@@ -55,7 +57,7 @@ def import_program(program: Program, ctx: QContext) -> ModuleOp:
     `torch.node`.  Raises InputError (`invalid-torch`, `unsupported`, `bad-qparams`) with the
     line of the model, or the module and the node.
     """
-    return _Walk(ctx, program).run()
+    return _Walk(ctx, functional(program)).run()
 
 
 class _Walk:
@@ -82,18 +84,24 @@ class _Walk:
         for node in program.graph.nodes:
             if node.op not in NOTHING:
                 self._import_node(node)
-        outputs = [output for output in program.outputs if output.kind != "other"]
+        outputs = self._outputs()
         imp.node = None
         results = [self._result(output) for output in outputs]
         imp.block.add_op(ReturnOp(*results))
         self._drop_unread()
         return self._module(arguments, outputs, results)
 
+    def _outputs(self) -> list[Output]:
+        """The outputs: what the model gives, and behind it what it writes."""
+        found = [o for o in self._program.outputs if o.kind != "other" and o.value is not None]
+        return sorted(found, key=lambda output: output.kind != "output")
+
     def _inputs(self) -> list[Input]:
         """The inputs of the function; tensors of the program are known to the importer."""
         imp, program = self._imp, self._program
         read = {name for node in program.graph.nodes for name in tensors(node)}
         read |= {o.value.name for o in program.outputs if isinstance(o.value, Ref)}
+        imp.read = read
         arguments: list[Input] = []
         for entry in program.inputs:
             if entry.kind == "input":
@@ -109,12 +117,16 @@ class _Walk:
                     raise imp.invalid(f"the tensor '{entry.target}' is not in the program")
                 imp.weights[entry.name] = program.weights[entry.target]
                 imp.paths[entry.name] = entry.target
+                if entry.kind == "parameter":
+                    imp.parameters.add(entry.name)
         return arguments
 
     def _import_node(self, node: Node) -> None:
         """Build the ops of a node by its row; a `torch.node` where that has none."""
         imp = self._imp
         imp.begin(node)
+        if fold(imp, node):
+            return
         rule = rule_of(node.target)
         try:
             results = rule(imp, node) if rule is not None else None

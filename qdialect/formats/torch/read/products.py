@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, SSAValue
 
 from qdialect import ops as nn
 from qdialect.dialects.onnx import FLOATS
+from qdialect.formats.extents import Extent, broadcast
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.formats.torch.read.builder import static
 from qdialect.formats.torch.read.masks import causal_mask
-from qdialect.formats.torch.read.rows import Results, pair
+from qdialect.formats.torch.read.pooling import batched, unbatched
+from qdialect.formats.torch.read.rows import Results, pair, result
 from qdialect.ops.shapes import DYNAMIC
 
 if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
-
     from qdialect.formats.torch.read.importer import Importer
 
 
@@ -37,29 +38,76 @@ def linear(imp: Importer, node: Node) -> Results:
 
 
 def matmul(imp: Importer, node: Node) -> Results:
-    """`matmul`, `mm` and `bmm` of floats."""
-    other = node.arguments.get("other", node.arguments.get("mat2"))
-    operands = [node.arguments["self"], other]
-    if not all(imp.is_float(operand) for operand in operands):
-        return None
-    return [imp.build(nn.MatMulOp, *(imp.value(operand) for operand in operands))]
+    """`matmul`, `mm`, `bmm`, `mv`, `dot`: of floats an `nn` op, of integers ONNX's."""
+    names = ("other", "mat2", "vec", "tensor")
+    other = next(node.arguments[name] for name in names if name in node.arguments)
+    return [_product(imp, result(node), node.arguments["self"], other)]
+
+
+def _product(imp: Importer, name: str, a: Any, b: Any) -> SSAValue:
+    """A product in the type of the result."""
+    element = imp.element(name)
+    values = [imp.cast(imp.value(argument), element) for argument in (a, b)]
+    ranks = [len(imp.extents(value)) for value in values]
+    if element in FLOATS and 1 not in ranks:
+        return imp.build(nn.MatMulOp, *values)
+    return _by_onnx(imp, values, element)
+
+
+def _by_onnx(imp: Importer, values: list[SSAValue], element: Attribute) -> SSAValue:
+    """ONNX's MatMul; vectors are matrices of one row or one column."""
+    one = Extent.of(1)
+    left, right = (list(imp.extents(value)) for value in values)
+    row, column = len(left) == 1, len(right) == 1
+    left, right = [one, *left] if row else left, [*right, one] if column else right
+    a, b = imp.reshape(values[0], left), imp.reshape(values[1], right)
+    batch = [e or Extent.unknown() for e in broadcast([left[:-2], right[:-2]])]
+    if element in FLOATS:
+        y = imp.build(nn.MatMulOp, a, b)
+    else:
+        y = imp.function("MatMul", [a, b], element, [*batch, left[-2], right[-1]])
+    return imp.reshape(
+        y, [*batch, *left[-2 : len(left) - 1 - row], *right[len(right) - 1 + column :]]
+    )
 
 
 def addmm(imp: Importer, node: Node) -> Results:
-    """beta * self + alpha * (mat1 @ mat2)."""
+    """`addmm`, `baddbmm`, `addmv`: beta * self + alpha * (product)."""
     arguments = node.arguments
-    operands = [arguments[name] for name in ("mat1", "mat2")]
+    pairs = (("mat1", "mat2"), ("batch1", "batch2"), ("mat", "vec"))
+    operands = next([arguments[n] for n in names] for names in pairs if names[0] in arguments)
+    name = result(node)
+    element = imp.element(name)
+    if element not in FLOATS:
+        return None
+    product = _product(imp, name, *operands)
+    if arguments.get("alpha", 1) != 1:
+        product = imp.build(nn.MulOp, product, imp.scalar(arguments["alpha"], element))
+    if arguments.get("beta", 1) == 0:
+        return [product]
+    bias = imp.value(arguments["self"])
+    if arguments.get("beta", 1) != 1:
+        bias = imp.build(nn.MulOp, bias, imp.scalar(arguments["beta"], element))
+    return [imp.build(nn.AddOp, product, bias)]
+
+
+def outer(imp: Importer, node: Node) -> Results:
+    """`outer`: each element of one vector times each of another."""
+    operands = [node.arguments[name] for name in ("self", "vec2")]
     if not all(imp.is_float(operand) for operand in operands):
         return None
-    result = imp.build(nn.MatMulOp, *(imp.value(operand) for operand in operands))
-    bias = imp.value(arguments["self"])
-    name = node.results[0]
-    assert isinstance(name, str)
-    if arguments.get("alpha", 1) != 1:
-        result = imp.build(nn.MulOp, result, imp.scalar(arguments["alpha"], imp.element(name)))
-    if arguments.get("beta", 1) != 1:
-        bias = imp.build(nn.MulOp, bias, imp.scalar(arguments["beta"], imp.element(name)))
-    return [imp.build(nn.AddOp, result, bias)]
+    column, row = (imp.value(operand) for operand in operands)
+    column = imp.reshape(column, [*imp.extents(column), Extent.of(1)])
+    return [imp.build(nn.MulOp, column, row)]
+
+
+def einsum(imp: Importer, node: Node) -> Results:
+    """`einsum` as ONNX has it."""
+    name = result(node)
+    element = imp.element(name)
+    values = [imp.cast(imp.value(t), element) for t in node.arguments["tensors"]]
+    equation = str(node.arguments["equation"]).replace(" ", "")
+    return [imp.function("Einsum", values, element, imp.shape(name), equation=equation)]
 
 
 def convolution(imp: Importer, node: Node) -> Results:
@@ -69,9 +117,12 @@ def convolution(imp: Importer, node: Node) -> Results:
         return None
     weight = imp.value(arguments["weight"])
     rank = len(imp.extents(weight)) - 2
-    unbatched = len(imp.extents(imp.value(arguments["input"]))) == rank + 1
-    if not 1 <= rank <= 3 or unbatched:
+    if not 1 <= rank <= 3:
         return None
+    given = batched(imp, imp.value(arguments["input"]), rank)
+    if given is None:
+        return None
+    x, added = given
     window: dict[str, Any] = {
         "strides": pair(arguments.get("stride"), rank, 1),
         "dilations": pair(arguments.get("dilation"), rank, 1),
@@ -86,7 +137,7 @@ def convolution(imp: Importer, node: Node) -> Results:
     if transposed:
         window["output_padding"] = pair(arguments.get("output_padding"), rank, 0)
     bias = None if arguments.get("bias") is None else imp.value(arguments["bias"])
-    return [imp.build(kinds[rank - 1], imp.value(arguments["input"]), weight, bias, **window)]
+    return [unbatched(imp, imp.build(kinds[rank - 1], x, weight, bias, **window), added)]
 
 
 def _pads(

@@ -66,6 +66,14 @@ def _says_nothing(value: Any) -> bool:
     return isinstance(value, Other)
 
 
+def result(node: Node) -> str:
+    """The name of the one result."""
+    (name,) = node.results
+    if not isinstance(name, str):
+        raise ValueError("one result is expected")
+    return name
+
+
 def tensors(node: Node) -> list[str]:
     """The names of all tensors and numbers that a node reads."""
     return [name for value in node.arguments.values() for name in references(value)]

@@ -1,0 +1,156 @@
+"""The `torch` dialect: ops of PyTorch that have no counterpart among ours or ONNX's.
+
+    %y = torch.node "aten.cdist.default" (%a, %b) arguments {x1 = #torch.value<0>,
+        x2 = #torch.value<1>, p = 2.0} : (tensor<3x4xf32>, tensor<5x4xf32>) -> tensor<3x5xf32>
+
+`arguments` has the arguments of the op by their names in its schema: tensors by the number of the
+operand, element types as types, lists as arrays, None as `unit`.  PyTorch runs such an op, where
+it is installed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+from typing_extensions import override
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.ir import Attribute, Data, Dialect, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    prop_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
+from xdsl.utils.exceptions import VerifyException
+
+_TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
+_RANDOM = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|uniform|exponential|poisson")
+
+
+@irdl_attr_definition
+class ValueAttr(Data[int]):
+    """`#torch.value<1>`: the argument is operand 1 of the op."""
+
+    name = "torch.value"
+
+    @classmethod
+    @override
+    def parse_parameter(cls, parser: AttrParser) -> int:
+        with parser.in_angle_brackets():
+            return parser.parse_integer(allow_negative=False)
+
+    @override
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(str(self.data))
+
+
+class TorchNodeEffects(MemoryEffect):
+    """No effects, except for ops that draw random numbers."""
+
+    @classmethod
+    @override
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        if isinstance(op, TorchNodeOp) and _RANDOM.search(op.target.data):
+            return {EffectInstance(MemoryEffectKind.WRITE)}
+        return set()
+
+
+@irdl_op_definition
+class TorchNodeOp(IRDLOperation):
+    """One op of PyTorch, kept as it is: `target` is its name and overload.
+
+    Operands are the tensors among its arguments, results the tensors that it gives (those of a
+    list one after the other).  Quantized types do not occur.
+    """
+
+    name = "torch.node"
+    inputs = var_operand_def()
+    outputs = var_result_def()
+    target = prop_def(StringAttr)
+    arguments = prop_def(DictionaryAttr, DictionaryAttr({}))
+    traits = traits_def(TorchNodeEffects())
+
+    def __init__(
+        self,
+        target: str,
+        inputs: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        arguments: Mapping[str, Attribute],
+    ) -> None:
+        Operation.__init__(
+            self,
+            operands=list(inputs),
+            result_types=list(result_types),
+            properties={"target": StringAttr(target), "arguments": DictionaryAttr(arguments)},
+        )
+
+    @override
+    def verify_(self) -> None:
+        """Check that arguments name operands that there are; VerifyException."""
+        if _TARGET.fullmatch(self.target.data) is None:
+            raise VerifyException(
+                f"'{self.name}' op target must be the name of an op, but is '{self.target.data}'"
+            )
+        named = {index for value in self.arguments.data.values() for index in _references(value)}
+        if named != set(range(len(self.operands))):
+            raise VerifyException(
+                f"'{self.name}' op has {len(self.operands)} operands, "
+                f"but its arguments name {sorted(named)}"
+            )
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> TorchNodeOp:
+        """Read the custom form, after the name of the op."""
+        target = StringAttr(parser.parse_str_literal())
+        unresolved = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        named: Mapping[str, Attribute] = {}
+        if parser.parse_optional_keyword("arguments"):
+            named = parser.parse_optional_attr_dict()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        position = parser.pos
+        signature = parser.parse_function_type()
+        return cls.create(
+            operands=parser.resolve_operands(unresolved, signature.inputs.data, position),
+            result_types=signature.outputs.data,
+            properties={"target": target, "arguments": DictionaryAttr(named)},
+            attributes=attributes,
+        )
+
+    @override
+    def print(self, printer: Printer) -> None:
+        """Write the custom form, after the name of the op."""
+        printer.print_string(" ")
+        printer.print_string_literal(self.target.data)
+        printer.print_string(" ")
+        with printer.in_parens():
+            printer.print_list(self.operands, printer.print_ssa_value)
+        if self.arguments.data:
+            printer.print_string(" arguments")
+            printer.print_op_attributes(self.arguments.data)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_function_type(self.operand_types, self.result_types)
+
+
+def _references(value: Attribute) -> Iterator[int]:
+    if isinstance(value, ValueAttr):
+        yield value.data
+    elif isinstance(value, ArrayAttr):
+        for inner in cast("ArrayAttr[Attribute]", value):
+            yield from _references(inner)
+
+
+TORCH = Dialect("torch", [TorchNodeOp], [ValueAttr])
