@@ -138,11 +138,16 @@ def _masked_put(
 
 
 def gather(imp: Importer, node: Node) -> Results:
-    """`gather`: for each index the element at that place of a dimension."""
-    x, where = imp.value(node.arguments["self"]), imp.value(node.arguments["index"])
+    """`gather`, `take_along_dim`: for each index the element at that place of a dimension."""
+    x = imp.value(node.arguments["self"])
+    where = imp.value(node.arguments.get("index", node.arguments.get("indices")))
     extents = imp.extents(where)
     if not extents:
         return [imp.reshape(x, [])]
+    if node.op == "aten.take_along_dim" and (
+        node.arguments.get("dim") is None or extents != imp.shape(result(node))
+    ):
+        return None
     d = axis(node.arguments["dim"], len(extents))
     return [imp.function("GatherElements", [x, where], element_type(x.type), extents, axis=d)]
 

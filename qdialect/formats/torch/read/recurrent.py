@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.ir import SSAValue
 
 from qdialect import ops as nn
+from qdialect.dialects.onnx import strings
 from qdialect.formats.extents import Extent
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.formats.torch.read.builder import static
@@ -141,6 +142,25 @@ def _squeezed(imp: Importer, value: SSAValue, d: int) -> SSAValue:
     return imp.reshape(value, [*extents[:d], *extents[d + 1 :]])
 
 
+def cell(kind: type[nn.LstmOp | nn.GruOp]) -> Rule:
+    """`lstm_cell`, `gru_cell`: a layer of one step."""
+
+    def rule(imp: Importer, node: Node) -> Results:
+        arguments = node.arguments
+        hx = arguments["hx"]
+        names = [n for n in ("w_ih", "w_hh", "b_ih", "b_hh") if arguments.get(n) is not None]
+        x = imp.value(arguments["input"])
+        if not imp.is_float(arguments["input"]) or len(imp.extents(x)) != 2:
+            return None
+        states = [imp.value(s) for s in (hx if isinstance(hx, list) else [hx])]  # pyright: ignore[reportUnknownVariableType]
+        before = [imp.reshape(s, (_ONE, *imp.extents(s))) for s in states]
+        step = imp.reshape(x, (_ONE, *imp.extents(x)))
+        results = _layer(imp, kind, step, [arguments[n] for n in names], 1, before)
+        return None if results is None else [_squeezed(imp, r, 0) for r in results[1:]]
+
+    return rule
+
+
 def plain(activation: str) -> Rule:
     """`rnn_tanh.input`, `rnn_relu.input` as ONNX's RNN."""
 
@@ -194,7 +214,7 @@ def _plain_layer(
         *(ranked(element, static(shape)) for shape in shapes),
         hidden_size=hidden,
         direction="bidirectional" if dirs == 2 else "forward",
-        activations=[activation] * dirs,
+        activations=strings([activation] * dirs),
     )
     results = cast("Any", first.owner).results
     for value, shape in zip(results, shapes, strict=True):
