@@ -32,6 +32,7 @@ _WHERE = {
     "UsageError": "qdialect.errors",
     "calibrate": "qdialect.api",
     "check": "qdialect.api",
+    "compare_torch": "qdialect.api",
     "diff": "qdialect.api",
     "get_target": "qdialect.targets.installed",
     "inspect": "qdialect.api",
@@ -45,6 +46,7 @@ _WHERE = {
     "run": "qdialect.api",
     "run_passes": "qdialect.workflows.model",
     "save": "qdialect.workflows.model",
+    "to_torch": "qdialect.api",
 }
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "UsageError",
     "calibrate",
     "check",
+    "compare_torch",
     "diff",
     "from_torch",
     "get_target",
@@ -76,6 +79,7 @@ __all__ = [
     "run",
     "run_passes",
     "save",
+    "to_torch",
 ]
 
 if TYPE_CHECKING:
@@ -83,6 +87,7 @@ if TYPE_CHECKING:
         Model,
         calibrate,
         check,
+        compare_torch,
         diff,
         from_torch,
         inspect,
@@ -92,6 +97,7 @@ if TYPE_CHECKING:
         run,
         run_passes,
         save,
+        to_torch,
     )
     from qdialect.context import QContext, new_context
     from qdialect.deprecation import Renamed

@@ -25,6 +25,7 @@ from qdialect.workflows.model import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from torch.fx import GraphModule
 
     from qdialect.engines.table import EngineName
     from qdialect.pipeline.manager import Instrumentation
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from qdialect.workflows.compare import Differences
     from qdialect.workflows.inspect import Inspection
     from qdialect.workflows.quantize import Quantized
+    from qdialect.workflows.torch_values import LayerErrors
 
 Engine = Literal["numpy", "onnxruntime"]
 """Engines in which values inside of a model can be observed; `EngineName` are all."""
@@ -47,6 +49,7 @@ __all__ = [
     "calibrate",
     "check",
     "check_numerics",
+    "compare_torch",
     "diff",
     "from_torch",
     "inspect",
@@ -56,6 +59,7 @@ __all__ = [
     "run",
     "run_passes",
     "save",
+    "to_torch",
 ]
 
 
@@ -216,6 +220,38 @@ def inspect(model: Model, target: str | Target | None = None) -> Inspection:
     run = run_passes(model, AS_KERNELS_RUN)
     found.taken = taken_of(run.module, run.ctx, asked)
     return found
+
+
+def to_torch(model: Model, *, trainable: bool = False) -> GraphModule:
+    """The model as a `torch.nn.Module` that computes what the interpreter does: codes exactly,
+    floats within the error of float32.
+
+    Submodules are named after the keys of the ops, and weights, which are shared with the model
+    and not to be written, after the keys of the constants. It can be exported and compiled.
+
+    With `trainable` values inside are floats: weights are float parameters of their own that are
+    rounded to their grids as the module runs, and a quantize rounds to its grid, through which
+    gradients pass inside of the range. What a module gives then differs by the errors of float32
+    sums, a step where such a sum is that near a tie, and a step for each op of a module without
+    `quant.arithmetic`, whose ties are those of the reals.
+
+    Raises UnsupportedError for an op that has no form in torch, with its key.
+    """
+    from qdialect.formats.torch.write import torch_module
+
+    return torch_module(model.function(), model.ctx.blobs, trainable=trainable)
+
+
+def compare_torch(
+    reference: Any, model: Any, inputs: Mapping[str, Any] | Sequence[Any]
+) -> LayerErrors:
+    """How far the values inside of `model` are from those of `reference`, by key: each a `Model`,
+    a module of `to_torch`, an `ExportedProgram` or a module, which gives what its submodules
+    return. `inputs` are tensors or arrays, in order or by name; printed, it is a table."""
+    from qdialect.workflows.torch_values import compare_with_torch
+
+    given = list(inputs.values()) if isinstance(inputs, Mapping) else list(inputs)
+    return compare_with_torch(reference, model, given)
 
 
 def check_numerics(level: str) -> str:

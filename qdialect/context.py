@@ -119,6 +119,8 @@ class QContext(Context):
     external_resources: dict[str, dict[str, str | bool]] = field(
         default_factory=dict[str, "dict[str, str | bool]"]
     )
+    #: what of a file was read otherwise than it is written, since no runtime takes it so
+    corrections: list[str] = field(default_factory=list[str])
     #: how many changes passes made that count them (see `passes.manager`)
     changes: int = 0
     #: how many more rewrites rules may do (None: all), to find the one that is wrong

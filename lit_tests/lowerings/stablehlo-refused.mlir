@@ -11,6 +11,15 @@ func.func @half_up(%y: !y) -> !x {
 
 // -----
 
+!x = tensor<2x4x!quant.uniform<i8:f32, 0.3:3>>
+func.func @reciprocal(%y: tensor<2x4xf32>) -> !x {
+  // expected-error @+1 {{'quant.qcast' cannot become StableHLO: it multiplies by a reciprocal, and StableHLO divides}}
+  %0 = quant.qcast %y {quant.rounding = "reciprocal"} : tensor<2x4xf32> to !x
+  func.return %0 : !x
+}
+
+// -----
+
 !x = tensor<2x4x!quant.uniform<i8:f32, 0.5:3>>
 !y = tensor<2x4x!quant.uniform<i8:f32, 0.25>>
 func.func @fixed(%y: !y) -> !x {

@@ -65,7 +65,8 @@ _INTEGERIZE = tuple(f"integerize{level}" for level in LEVELS)
 _FIXED_POINT = tuple(f"lower-float-regions{level}" for level in LEVELS)
 _PLACED = tuple(f"place-rescales{level}" for level in LEVELS)
 _REGIONS = (*_INTEGERIZE, *_PLACED, *_FIXED_POINT)
-_BELOW_SUMS = (*(f"type-accumulators,{text}" for text in _REGIONS), *_FIXED_POINT)
+_SUMS = ("type-accumulators", "type-accumulators{numerics=ties}")
+_BELOW_SUMS = (*(f"{_SUMS['{' in text]},{text}" for text in _REGIONS), *_FIXED_POINT)
 _FOLD_CASTS = tuple(f"fold-rescale{level}" for level in LEVELS)
 _MIXED = (*_REGIONS, *_FOLD_CASTS)
 _NO_QPARAMS = "nothing says on which qparams: only data can (apply-profile)"
@@ -176,17 +177,14 @@ class _Search:
             yield self._mixed(op, behavior, floats)
 
     def _float_result(self, op: Operation, behavior: Behavior) -> Finding:
-        first = "type-accumulators" if behavior.accumulator else _MOVE
-        tries = (
-            (first, *_FIXED_POINT) if behavior.accumulator or behavior.commutes else _FIXED_POINT
-        )
+        first = _SUMS if behavior.accumulator else (_MOVE,) if behavior.commutes else ()
         return Finding(
             "B1",
             op,
             f"'{op.name}' takes codes only, but its result stays float",
             flops(op, behavior),
             sum(map(size, op.results)),
-            tries,
+            (*first, *_FIXED_POINT),
             _NO_QPARAMS,
         )
 

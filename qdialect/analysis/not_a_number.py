@@ -72,7 +72,8 @@ def _makes_nan(op: Operation, session: QContext) -> bool:
         values = constant_values(op.results[0], session) if op.results else None
         if values is None or values.dtype.kind != "f":
             return values is None
-        return not bool((np.abs(values) < _LARGE).all())
+        limit = min(_LARGE, float(np.finfo(values.dtype).max))  # f16 has no number so large
+        return not bool((np.abs(values) < limit).all())
     behavior = session.behaviors.get(op)
     if behavior is None:
         return True

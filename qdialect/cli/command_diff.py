@@ -20,7 +20,6 @@ from qdialect.workflows.compare import (
     difference_rows,
 )
 from qdialect.workflows.inputs import drawn_inputs
-from qdialect.workflows.inspect import type_text
 
 if TYPE_CHECKING:
     from qdialect.report.tables import LayerError
@@ -113,17 +112,8 @@ def _layers(
 
 
 def _layer_table(found: Sequence[LayerError]) -> str:
-    rows = [("value", "type", "SQNR", "max abs", "steps", "clipped")]
-    rows += [
-        (
-            layer.key,
-            type_text(layer.type),
-            f"{layer.sqnr_db:.1f} dB",
-            f"{layer.max_abs:.4g}",
-            "" if layer.max_steps is None else f"{layer.max_steps:.4g}",
-            "" if layer.clipped is None else f"{layer.clipped:.3%}",
-        )
-        for layer in found
-    ]
+    from qdialect.workflows.compare_values import layer_rows
+
+    rows = layer_rows(found)
     right: dict[int, bool] = dict.fromkeys((2, 3, 4, 5), True)
     return table(rows, right, stream=sys.stdout, heading=True)

@@ -10,7 +10,7 @@ compares this with the runtime that is installed):
 | convolution, matrix product, Gemm | quantized | QLinearConv, QLinearMatMul, QGemm |
 | matrix product | float | MatMulIntegerToFloat |
 | matrix product | float, plus a vector that makes the two a Gemm | none |
-| Gemm without a bias, or with one of i32 | float | QGemm |
+| Gemm without a bias, or with one of i32; product and such a vector | float | QGemm |
 | any other | float | none |
 """
 
@@ -43,8 +43,11 @@ def runs_on_codes(op: Operation) -> bool:
         return True
     if isinstance(op, nn.MatMulOp):
         added = added_vector(op)
-        return added is None or is_quantized(added.results[0])
-    return isinstance(op, nn.FullyConnectedOp) and _bias_is_summed(op)
+        if added is None or is_quantized(added.results[0]):
+            return True
+        return any(_is_summed(op, value) for value in added.operands)
+    biases = op.operands[2:]
+    return isinstance(op, nn.FullyConnectedOp) and all(_is_summed(op, v) for v in biases)
 
 
 def takes_bias_alone(op: Operation) -> bool:
@@ -70,12 +73,9 @@ def _params(value: SSAValue) -> QParams | None:
     return None if element is None else element.qparams
 
 
-def _bias_is_summed(op: nn.FullyConnectedOp) -> bool:
-    """Whether there is no bias, or one of i32 on the scale of the sums. The runtime takes one on
-    any scale for such."""
-    if len(op.operands) < 3:
-        return True
-    x, w, bias = (_params(value) for value in op.operands)
+def _is_summed(op: Operation, value: SSAValue) -> bool:
+    """Whether a bias is of i32 on the scale of the sums. The runtime adds one on any scale."""
+    x, w, bias = (_params(v) for v in (*op.operands[:2], value))
     if x is None or w is None or bias is None or bias.storage.spelling != "i32":
         return False
     return bias_matches(x, w, bias)

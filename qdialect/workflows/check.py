@@ -61,10 +61,14 @@ LEAST_DB = 10.0
 that move single steps leave 20 to 50 dB in networks of any depth, as integer kernels do; a wrong
 scale, zero point or channel leaves less than 5."""
 
+_CLIPPING = ("saturation", "relaxed")
+"""Classes of rewrites that may drop a clip."""
 _USELESS = 1e9
 """A bound that is larger says nothing of a quantized model."""
 _SLACK = 1 + 2.0**-20
 """Bounds are sums of floats."""
+_DEFECT = "this is a defect of a pass or a plug-in"
+_CLIPS = "check on inputs of the task, or ask for a level that keeps roundings and clips (bounded)"
 IN_RUNTIME = "in ONNX Runtime with its optimizations off"
 IN_REFERENCE = "in the reference interpreter"
 
@@ -100,7 +104,7 @@ class OutputCheck:
     @property
     def may_clip(self) -> bool:
         """Whether values that were clipped, or that now are, may be any distance off."""
-        return self.contract in ("saturation", "relaxed")
+        return self.contract in _CLIPPING
 
     @property
     def bounded(self) -> bool:
@@ -130,8 +134,13 @@ class OutputCheck:
             )
             return f"{text}; its rewrites ({self.contract}) allow {allowed}"
         kind = "useful " if isfinite(self.allowed) else ""
-        if not self.number or (self.may_clip and not self.holds):
+        if not self.number:
             return f"{text}; its rewrites ({self.contract}) state no {kind}bound, not judged"
+        if self.may_clip and not self.holds:
+            return (
+                f"{text}; its rewrites ({self.contract}) state no {kind}bound: they drop clips "
+                "that these inputs reach"
+            )
         return (
             f"{text}; its rewrites ({self.contract}) state no {kind}bound, so it is judged by the "
             f"power of the difference: {self.found.sqnr_db:.1f} dB, at least {LEAST_DB:g} wanted"
@@ -259,8 +268,12 @@ class Judge:
         checked = again.check(Model(module, ctx), written, form)
         return checked.wrong is not None or checked.failure is not None
 
-    def sample(self, how: str, index: int, reference: Run) -> tuple[Arrays, list[Array]]:
-        """One input and what the original answers."""
+    def sample(
+        self, how: str, number: int, reference: Run, *, in_range: bool = False
+    ) -> tuple[Arrays, list[Array]]:
+        """One input and what the original answers; `in_range`: none with values at boundaries,
+        which are far beyond the ranges that values are quantized in."""
+        index = 2 * number if in_range else number
         key = how, index
         if key not in self._answers:
             inputs = self.inputs
@@ -276,10 +289,10 @@ class Judge:
             self._options[how] = suitable(self.function, reference)
         return self._options[how]
 
-    def executed_samples(self) -> list[tuple[Arrays, list[Array]]]:
-        """Inputs, and what the original file answers in ONNX Runtime as it is written; none
-        where it does not run.  More than those it is compared on, until they are enough to
-        tell noise from chance or `EXECUTED_SECONDS` are over."""
+    def executed_samples(self, *, in_range: bool = False) -> list[tuple[Arrays, list[Array]]]:
+        """Inputs (see `sample`), and what the original file answers in ONNX Runtime as it is
+        written; none where it does not run.  More than those it is compared on, until they are
+        enough to tell noise from chance or `EXECUTED_SECONDS` are over."""
         if _too_large(self.before) is not None:
             return []
         found: list[tuple[Arrays, list[Array]]] = []
@@ -295,7 +308,7 @@ class Judge:
                 and len(found) < EXECUTED_MOST
                 and sum(getattr(y, "size", 0) for _, ys in found for y in ys) < EXECUTED_ENOUGH
             ):
-                found.append(self.sample(IN_RUNTIME, len(found), answers))
+                found.append(self.sample(IN_RUNTIME, len(found), answers, in_range=in_range))
         except QError:
             return found
         return found
@@ -319,11 +332,13 @@ class Judge:
             (self.failing, comparison.converted_inputs(self.failing)),
             until=monotonic() + self.seconds,
         )
+        unclear = wrong.may_clip and not wrong.bounded
+        what = "far from the original" if unclear else "outside its contract"
         return InputError(
-            f"the optimized model is outside its contract: {wrong}",
+            f"the optimized model is {what}: {wrong}",
             where=self.where(None if found is None else found.key),
             code="outside-contract",
-            notes=(_first(found), "this is a defect of a pass or a plug-in"),
+            notes=(_first(found), _CLIPS if unclear else _DEFECT),
         )
 
 
@@ -391,6 +406,11 @@ class Comparison:
     def exact(self) -> bool:
         """Whether all rewrites that fired are exact."""
         return all(bound.contract == "exact" for bound in self.bounds.values())
+
+    @property
+    def drops_clips(self) -> bool:
+        """Whether some rewrite that fired may drop a clip."""
+        return any(bound.contract in _CLIPPING for bound in self.bounds.values())
 
     def engines(self) -> list[tuple[str, Callable[[], tuple[Run, Run]]]]:
         """What may judge, the preferred first."""
@@ -496,7 +516,9 @@ class Comparison:
         wrong: OutputCheck | None = None
         for seed in range(requested):
             try:
-                inputs, expected = self.judge.sample(how, seed, reference)
+                inputs, expected = self.judge.sample(
+                    how, seed, reference, in_range=self.drops_clips
+                )
                 got = self.results(other, inputs)
             except OutOfTime:
                 break

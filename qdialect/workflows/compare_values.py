@@ -33,6 +33,7 @@ from qdialect.reference import Interpreter
 from qdialect.reference.quantize import load
 from qdialect.report.histograms import range_of
 from qdialect.report.tables import LayerError
+from qdialect.workflows.inspect import type_text
 from qdialect.workflows.model import Model
 
 Array = NDArray[Any]
@@ -84,7 +85,7 @@ def keyed_values(model: Model, engine: str, inputs: Inputs) -> list[KeyedValue]:
         codes = zip(found, _last(results, len(found)), strict=True)
         arrays = [_reals(entry.kind, array, entry.op) for entry, array in codes]
     return [
-        _value(entry.keys, entry.index, entry.kind, array)
+        keyed_value(entry.keys, entry.index, entry.kind, array)
         for entry, array in zip(found, arrays, strict=True)
     ]
 
@@ -101,7 +102,7 @@ def _interpreted(model: Model, inputs: Inputs) -> list[KeyedValue]:
         for index, (value, array) in enumerate(zip(op.results, results, strict=True)):
             if keys and _is_number(value.type):
                 reals = _reals(value.type, array, op)
-                found.append(_value(keys, index, value.type, reals))
+                found.append(keyed_value(keys, index, value.type, reals))
 
     Interpreter(model.ctx, model.module, listeners=[listen], functions=KEPT_NODES).run(inputs)
     return found
@@ -111,7 +112,8 @@ def _is_number(kind: Attribute) -> bool:
     return quant_element(kind) is not None or str(element_type(kind)) in FLOATS
 
 
-def _value(keys: tuple[str, ...], index: int, kind: Attribute, reals: Array) -> KeyedValue:
+def keyed_value(keys: tuple[str, ...], index: int, kind: Attribute, reals: Array) -> KeyedValue:
+    """The numbers of a value of an IR type."""
     element = quant_element(kind)
     step = None if element is None else min(element.qparams.scale_list())
     clipped = None if element is None else _clipped(element.qparams, reals)
@@ -227,6 +229,23 @@ def compare_layers(
         LayerError(name, kind, _decibels(*powers[name, kind]), *worst[name, kind])
         for name, kind in powers
     ]
+
+
+def layer_rows(found: Sequence[LayerError]) -> list[tuple[str, ...]]:
+    """How far values are apart, in words, under a heading."""
+    rows: list[tuple[str, ...]] = [("value", "type", "SQNR", "max abs", "steps", "clipped")]
+    rows += [
+        (
+            layer.key,
+            type_text(layer.type),
+            f"{layer.sqnr_db:.1f} dB",
+            f"{layer.max_abs:.4g}",
+            "" if layer.max_steps is None else f"{layer.max_steps:.4g}",
+            "" if layer.clipped is None else f"{layer.clipped:.3%}",
+        )
+        for layer in found
+    ]
+    return rows
 
 
 def _decibels(signal: float, noise: float) -> float:

@@ -34,12 +34,15 @@ TextVersion = Literal["v22", "v24"]
 class Model:
     """A module with its session: weights, target, and the remarks of what was done.
 
-    `source` is the file it was loaded from, as long as it has not been changed.
+    `source` is the file it was loaded from, as long as it has not been changed; None where no
+    runtime runs that, so that only what the module says can run: it has ops of others, or it was
+    read otherwise than it is written, as `corrections` say.
     """
 
     module: ModuleOp
     ctx: QContext
     source: Path | None = None
+    corrections: Sequence[str] = ()
 
     def __str__(self) -> str:
         from qdialect.formats.mlir.write import module_text
@@ -85,14 +88,16 @@ def load(
     """
     from qdialect.pipeline.plugins import Plugins
 
-    source = Path(path)
+    source, spelled_out = Path(path), False
     session = Plugins().session(allow_unregistered=True) if ctx is None else ctx
+    corrected = len(session.corrections)
     if source.suffix == ".onnx":
         from qdialect.formats.mlir.read import verify_module
-        from qdialect.formats.onnx.read import import_model
+        from qdialect.formats.onnx.read import import_model, is_spelled_out
 
         module = import_model(source, session, dims)
         verify_module(module, session)
+        spelled_out = is_spelled_out(module)
     elif source.suffix == ".pt2":
         from qdialect.formats.torch.archive import read_archive
 
@@ -111,7 +116,9 @@ def load(
         from qdialect.ops.named_extents import price_extents
 
         price_extents(module, typical_dims)
-    model = Model(module, session, source)
+    corrections = session.corrections[corrected:]
+    runs = not spelled_out and not corrections
+    model = Model(module, session, source if runs else None, corrections)
     return model if as_written or source.suffix == ".onnx" else raised(model)
 
 

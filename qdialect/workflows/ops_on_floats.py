@@ -23,19 +23,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.ops import ReluOp, make_constant
+from qdialect.ops import ReluOp
 from qdialect.passes.casts.cast_rules import DequantizeOfQuantize
 from qdialect.passes.pipelines import optimize_pipeline
-from qdialect.quant import DCastOp, QCastOp, element_type
+from qdialect.quant import DCastOp, QCastOp
 from qdialect.quantization.precision import Times, plan
 from qdialect.quantization.recipe import Precision
 from qdialect.quantization.selection import concerns
-from qdialect.quantization.values import codes_behind, float_value, real_array
+from qdialect.quantization.values import float_value
 from qdialect.rewrite import Refusal
 from qdialect.workflows.candidates import attributed, conversion_rates
 from qdialect.workflows.model import Model, run_passes
@@ -43,7 +41,6 @@ from qdialect.workflows.model import Model, run_passes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.context import QContext
     from qdialect.targets.base import Target
 
     Arrays = Mapping[str, NDArray[Any]]
@@ -134,9 +131,6 @@ def _dropped(model: Model, on_floats: Collection[int] | None) -> tuple[Model, Se
             value = clipped.results[0]
         for use in uses:
             use.operation.operands[use.index] = value
-    for op in chosen:
-        if not any(isinstance(value.owner, DCastOp) for value in op.operands if float_value(value)):
-            _with_float_constants(op, copy.ctx)
     return copy, ops
 
 
@@ -144,17 +138,3 @@ def _begins_at_zero(cast: DCastOp) -> bool:
     """Whether the least code stands for 0."""
     params = qparams_of(cast.input)
     return params is not None and params.is_per_tensor and params.zero_point == params.storage.min
-
-
-def _with_float_constants(op: Operation, ctx: QContext) -> None:
-    """Let an op take constants that are codes as floats: else they are dequantized as it runs."""
-    for index, value in enumerate(op.operands):
-        constant = codes_behind(value)
-        floats = real_array(value, ctx.blobs) if constant is not None else None
-        if constant is None or floats is None or element_type(value.type) != f32:
-            continue
-        made = make_constant(floats.astype(np.float32), f32, ctx.blobs)
-        made.location = constant.location
-        assert op.parent is not None
-        op.parent.insert_op_before(made, op)
-        op.operands[index] = made.result

@@ -33,6 +33,7 @@ from qdialect.workflows.race import Choice, Selection, cheapest_form, unrounded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Form
     from qdialect.workflows.optimize import Watchers
@@ -43,10 +44,17 @@ T = TypeVar("T")
 
 FEWER = "qdq, fewer rewrites"
 """The candidate without the passes that only prices speak for."""
+KEPT = "qdq, roundings kept"
+"""The candidate of the level below `relaxed`, which drops no rounding or clip of the model."""
 SOME_ON_FLOATS = "qdq, some ops on floats"
 """The candidate with ops on floats that are faster so, at `relaxed`."""
 _USER_ERRORS = ("bad-plugin", "numerics", "bad-input", "bad-float")
 """Codes of errors that the user has to mend, so that the original does not stand in."""
+
+
+def _drops(result: Optimized) -> bool:
+    """Whether an output depends on a rounding or a clip that is gone."""
+    return any(bound.contract == "relaxed" for bound in result.model.ctx.remarks.outputs)
 
 
 @dataclass
@@ -104,6 +112,7 @@ class FileOptimization:
         self.model = model = self._load()
         began = self._took("import", began)
         if model is not None:
+            self.notes += model.corrections
             pipeline = self.pipeline
             if pipeline is None:
                 pipeline = optimize_pipeline(self.target, self.level, self.numerics or "ties")
@@ -155,6 +164,8 @@ class FileOptimization:
         is_model = self.is_onnx and self.source.suffix == ".onnx"
         if not is_model or installed_runtime() is None:
             return False
+        if self.model is not None and self.model.source is None:
+            return True
         ours = not isinstance(error, InputError)
         return loads(self.source) if ours else runs(self.source, self.inputs)
 
@@ -184,14 +195,20 @@ class FileOptimization:
     # -- which file -------------------------------------------------------------------
 
     def _choose(self, model: Model, first: Optimized, pipeline: str, judge: Judge) -> None:
-        """Set `choice` and `result`, of all forms and of the pipeline without passes that only
-        prices speak for."""
+        """Set `choice` and `result`, of all forms, of the pipeline without passes that only prices
+        speak for, and of what `relaxed` allows besides."""
         results: dict[str, Optimized] = {str(form): first for form in self._forms(first.model)}
         if self._races and self.times[-1][1] < self.seconds:
             work = Optimization(model, pipeline, self.target, self.watchers, without=BY_PRICE)
             fewer = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))
             if fewer is not None and str(fewer.model) != str(first.model):
                 results[FEWER] = fewer
+        if self._races and self.level == "relaxed" and _drops(first):
+            lower = optimize_pipeline(self.target, "bounded")
+            less = Optimization(model, lower, self.target, self.watchers)
+            kept = self._or_original(lambda: less.checked(judge, self.is_onnx, self.samples))
+            if kept is not None:
+                results[KEPT] = kept
         if self._races and self.level == "relaxed":
             mixed = self._or_original(lambda: self._some_on_floats(model, first, pipeline, judge))
             if mixed is not None:
@@ -210,7 +227,7 @@ class FileOptimization:
         them on floats; None where there are none."""
         from qdialect.workflows.ops_on_floats import with_ops_on_floats
 
-        samples = judge.executed_samples() if judge.same_interface(first.model) else []
+        samples = self._samples(judge) if judge.same_interface(first.model) else []
         if not samples:
             return None
         found = with_ops_on_floats(model, first.model, self.target, samples[0][0], self.seconds / 2)
@@ -221,6 +238,10 @@ class FileOptimization:
         return work.checked(
             Judge(found.model, self.samples, self.inputs), self.is_onnx, self.samples
         )
+
+    def _samples(self, judge: Judge) -> list[tuple[Arrays, list[NDArray[Any]]]]:
+        """What candidates run on: in the ranges of the model, where its clips may be gone."""
+        return judge.executed_samples(in_range=self.level in ("saturation", "relaxed"))
 
     @property
     def _races(self) -> bool:
@@ -236,10 +257,10 @@ class FileOptimization:
         if not self.is_onnx or installed_runtime() is None or not (self.samples or self._races):
             return None
         same = judge.same_interface(next(iter(results.values())).model)
-        samples = judge.executed_samples() if same else []
-        source = self.source if same and self.source.suffix == ".onnx" else None
+        samples = self._samples(judge) if same else []
+        source = self._executable() if same and self.source.suffix == ".onnx" else None
         compared = source is not None and bool(samples) and self.float_file is None
-        floats = unrounded(self.source, samples) if compared else None
+        floats = unrounded(source, samples) if compared and source is not None else None
         selection = Selection(source, samples, floats, self.notes)
         if self.float_file is not None:
             selection.add_float(self.float_file)
@@ -255,6 +276,15 @@ class FileOptimization:
         seconds = self.seconds if self._races or self.float_file is not None else 0.0
         return selection.choose(names, seconds, inputs)
 
+    def _executable(self) -> Written | Path:
+        """The input: its file, or what it says in ops that the runtime has."""
+        from qdialect.formats.onnx.write import write_model
+
+        model = self.model
+        if model is None or model.source is not None:
+            return self.source
+        return write_model(model.module, model.ctx)
+
     def _forms(self, model: Model) -> list[Form]:
         """The forms that may be written, what is likely cheaper first.  Integer kernels round
         ties in another way than the casts and floats of the input, so not at `exact`."""
@@ -269,7 +299,8 @@ class FileOptimization:
         from qdialect.formats.onnx.write import copy_model, keeps_weights_beside, save_model
 
         if self.result is None:
-            if self.is_onnx and self.source.suffix == ".onnx":
+            means = self.model is None or self.model.source is not None
+            if self.is_onnx and self.source.suffix == ".onnx" and means:
                 copy_model(self.source, self.path)
             else:
                 assert self.model is not None

@@ -94,7 +94,7 @@ class Selection:
     `floats` runs the float model, or what stands for it.
     """
 
-    source: Path | None
+    source: Written | Path | None
     samples: Samples
     floats: Reference | None
     notes: list[str] = field(default_factory=list[str])
@@ -218,14 +218,15 @@ class Reference:
     answers: Sequence[Sequence[Array]]
 
 
-def unrounded(source: Path, samples: Samples) -> Reference | None:
-    """The model file without the rounding of activations, on all samples; None where it does
+def unrounded(source: Written | Path, samples: Samples) -> Reference | None:
+    """The model without the rounding of activations, on all samples; None where it does
     not run."""
     from qdialect.formats.onnx.write import OrtEngine
     from qdialect.formats.onnx.write.unrounded import model_without_rounding
 
     try:
-        engine = OrtEngine(model_without_rounding(source), optimize=False)
+        model = source if isinstance(source, Path) else source.whole()
+        engine = OrtEngine(model_without_rounding(model), optimize=False)
         answers = [list(engine.run(inputs).values()) for inputs, _ in samples]
     except QError:
         return None

@@ -172,7 +172,7 @@ class _Builder:
 
 
 def layout_model(
-    layout: Layout, seed: int = 0, *, channels: int = 8, size: int = 6, depth: int = 2
+    layout: Layout, seed: int = 0, *, channels: int = 16, size: int = 6, depth: int = 2
 ) -> ModelProto:
     """A model of `depth` products in a layout, of one input "x"."""
     builder = _Builder(np.random.default_rng(seed), layout, channels)

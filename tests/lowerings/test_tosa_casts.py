@@ -26,7 +26,8 @@ CASES = {
 
 @pytest.mark.parametrize("engine", ["tosa-reference", "mlir-runner"])
 @pytest.mark.parametrize("case", CASES)
-def test_codes_at_ties(case: str, engine: str) -> None:
+@pytest.mark.parametrize("rounding", ["", '{quant.rounding = "reciprocal"} '])
+def test_codes_at_ties(case: str, engine: str, rounding: str) -> None:
     runner = engine_named(engine)
     if missing := runner.missing():
         pytest.skip(f"{engine} is not installed: {missing} (qopt engines install)")
@@ -35,7 +36,7 @@ def test_codes_at_ties(case: str, engine: str) -> None:
     floats = f"tensor<{SHAPE}xf32>"
     given = model(
         f"func.func @main(%x: {floats}) -> ({coded}, {floats}) {{\n"
-        f"  %0 = quant.qcast %x : {floats} to {coded}\n"
+        f"  %0 = quant.qcast %x {rounding}: {floats} to {coded}\n"
         f"  %1 = quant.dcast %0 : {coded} to {floats}\n"
         f"  return %0, %1 : {coded}, {floats}\n}}"
     )

@@ -14,12 +14,14 @@ import families_float_regions  # noqa: F401
 import families_fold  # noqa: F401
 import families_integerize  # noqa: F401
 import families_kernels  # noqa: F401
+import families_layouts  # noqa: F401
 import families_lower  # noqa: F401
 import families_move  # noqa: F401
 import families_order  # noqa: F401
 import families_other  # noqa: F401
 import families_passage  # noqa: F401
 import families_raise  # noqa: F401
+import families_reciprocal  # noqa: F401
 import families_spatial  # noqa: F401
 import families_split  # noqa: F401
 import families_tables  # noqa: F401

@@ -45,6 +45,8 @@ DOCUMENTED = [
     "lower-division",
     "lower-transposed",
     "form-floats",
+    "dequantize-at-load",
+    "part-biases",
     "lower-prelu",
     "softmax-last",
     "channels-last",
@@ -57,6 +59,7 @@ DOCUMENTED = [
     "lower-dynamic",
     "reencode-storage",
     "lower-quant-ops",
+    "divide-by-scale",
     "compute-in-floats",
 ]
 
@@ -68,6 +71,9 @@ LEVELS = {
     "form-floats": "{where=all}",
     "lower-prelu": "{numerics=ties}",
     "compute-in-floats": "{to=stablehlo numerics=ties}",
+    "divide-by-scale": "{numerics=ties}",
+    "dequantize-at-load": "{where=all}",
+    "part-biases": "{where=all}",
     "softmax-last": "{where=all}",
     "channels-last": "{where=all}",
     "widen-channels": "{multiple=2}",

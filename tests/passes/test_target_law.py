@@ -30,6 +30,7 @@ PASSES_ALONE = [
 ]
 WITH_OPTIONS = [
     *("channels-last{where=all}", "softmax-last{where=all}", "widen-channels{multiple=4}"),
+    *("dequantize-at-load{where=all}", "part-biases{where=all numerics=LEVEL}"),
     *("convert-rescale{bits=16}", "expand-rescale{to=casts}"),
     *("form-floats{where=all numerics=LEVEL}", "lower-dynamic{to=floats numerics=relaxed}"),
     *(

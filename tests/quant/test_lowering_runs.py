@@ -77,7 +77,7 @@ def floats(kind: type[np.floating]) -> NDArray[np.generic]:
     """Ties, ends, specials, and values all over the range."""
     rng = np.random.default_rng(1)
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 200.0, 300.0, -129.5, 0.49999997]
-    halves = np.arange(-160, 160) * 0.5
+    halves = np.concatenate([np.arange(-160, 160) * step for step in (0.5, 0.15, 0.35, 0.05)])
     spread = np.ldexp(rng.standard_normal(565), rng.integers(-10, 12, 565))
     with np.errstate(over="ignore"):
         return np.concatenate([special, halves, spread]).astype(kind).reshape(-1, 4)
@@ -109,7 +109,7 @@ def rescales(options: str) -> list[Case]:
     ]
 
 
-@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("rounding", [*ROUNDINGS, "reciprocal"])
 def test_real_rescale_to_arith_on_all_codes(rounding: str):
     """Where the pass says `exact`; the others (ties that no pair hits) it refuses."""
     cases = [case for case in rescales(f"rounding {rounding}") if refusals(case) == 0]
@@ -153,7 +153,7 @@ def test_wide_storage_and_unknown_extents():
     compare([Case(op, wide, narrow, array, ("i32", "i8"))], "expand-rescale")
 
 
-@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("rounding", [*ROUNDINGS, "reciprocal"])
 def test_quantize_on_ties_ends_and_specials(rounding: str):
     wide = [f"!quant.uniform<i16:f32, {s}:-300>" for s in (0.01, 0.5)]
     op = f'qcast %x {{quant.rounding = "{rounding}"}}'

@@ -8,11 +8,13 @@ at all products that read it.
 
 For example
 
+    %w = nn.constant dense<3> : tensor<2x4x1x1xi8> : !w
     %1 = quant.dcast %w : !w to !fw
     %2 = nn.conv2d %x, %1 : (!fx, !fw) -> !fy
 
 becomes
 
+    %w = nn.constant dense<3> : tensor<2x4x1x1xi8> : !w
     %1 = quant.dcast %w {onnx.at_load} : !w to !fw
     %2 = nn.conv2d %x, %1 : (!fx, !fw) -> !fy
 """

@@ -13,11 +13,11 @@ two tables of a rescale may be equal: exact.
 
 For example
 
-    %0 = quant.qcast %x {quant.rounding = "reciprocal"} : tensor<4xf32> to tensor<4x!q>
+    %0 = quant.qcast %x {nn.key = "k", quant.rounding = "reciprocal"} : !x to !y
 
 becomes
 
-    %0 = quant.qcast %x : tensor<4xf32> to tensor<4x!q>
+    %0 = quant.qcast %x {nn.key = "k"} : !x to !y
 """
 
 from __future__ import annotations

@@ -14,14 +14,19 @@ where the target asks for it (`Target.parts_bias`).
 
 For example
 
-    %1 = nn.fully_connected %x, %w, %b : (tensor<3x4xf32>, !fw, tensor<2xf32>) -> tensor<3x2xf32>
+    %x = quant.dcast %codes : !x to !fx
+    %w = quant.dcast %weight : !w to !fw
+    %b = nn.constant dense<[1.0, 2.0]> : tensor<2xf32> : tensor<2xf32>
+    %1 = nn.fully_connected %x, %w, %b {nn.key = "gemm"} : (!fx, !fw, tensor<2xf32>) -> !fy
 
 becomes
 
-    %0 = nn.constant dense<[[[1.0, 2.0]]]> : tensor<1x1x2xf32>
-    %2 = nn.fully_connected %x, %w : (tensor<3x4xf32>, !fw) -> tensor<3x2xf32>
-    %3 = nn.add %2, %0 : (tensor<3x2xf32>, tensor<1x1x2xf32>) -> tensor<1x3x2xf32>
-    %1 = nn.reshape %3 : (tensor<1x3x2xf32>) -> tensor<3x2xf32>
+    %x = quant.dcast %codes : !x to !fx
+    %w = quant.dcast %weight : !w to !fw
+    %0 = nn.constant dense<[[[1.0, 2.0]]]> : tensor<1x1x2xf32> : !fb
+    %2 = nn.fully_connected %x, %w : (!fx, !fw) -> !fy
+    %3 = nn.add %2, %0 : (!fy, !fb) -> !wide
+    %1 = nn.reshape %3 {nn.key = "gemm"} : (!wide) -> !fy
 """
 
 from __future__ import annotations
@@ -30,9 +35,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
+from qdialect.dialects.onnx import OUTPUTS
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import (
     AddOp,
@@ -45,6 +51,7 @@ from qdialect.ops import (
     shape_of,
 )
 from qdialect.ops.base import ranked
+from qdialect.ops.keys import KEY
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, Where, dequantized
@@ -85,7 +92,10 @@ class PartBias(Rule[_Biased]):
         user = uses[0].operation if len(uses) == 1 else None
         if not isinstance(user, AddOp) or user.operands[0] is user.operands[1]:
             return None
-        return _Biased(op, user.operands[1 - uses[0].index], user)
+        bias = user.operands[1 - uses[0].index]
+        # With a dimension more than a vector it has been parted, or looks so.
+        matrix = len(shape_of(op.results[0])) == 2
+        return _Biased(op, bias, user) if len(shape_of(bias)) <= 1 + matrix else None
 
     def check(self, match: _Biased) -> Contract | Refusal:
         product, target = match.product, self.session.target
@@ -94,8 +104,6 @@ class PartBias(Rule[_Biased]):
             return Refusal("not-constant", "what is added is no constant")
         if shape_of(match.bias) not in ((shape[-1],), (1, shape[-1])) or len(shape) < 2:
             return Refusal("shape", "what is added is no vector of the columns")
-        if len(shape_of(match.bias)) == 2 and len(shape) > 2:
-            return Refusal("parted", "the bias has a dimension more than it needs")
         if shape_of(match.total.results[0]) != shape or (len(shape) == 2 and 0 in shape):
             return Refusal("shape", "a reshape cannot give the sum its shape again")
         if len(shape) == 2 and shape.count(DYNAMIC) > 1:
@@ -119,17 +127,26 @@ class PartBias(Rule[_Biased]):
         value = product.results[0]
         if total is product:
             bare = retyped(product, product.operands[:2], [product.results[0].type])
+            for name in (KEY, OUTPUTS):  # of what is now the sum
+                bare.attributes.pop(name, None)
             rewriter.insert(bare, total)
             value = bare.results[0]
         wide = (1, *shape) if len(shape) == 2 else shape
-        added = AddOp(value, bias, result_types=[ranked(element_type(value.type), wide)])
+        kind = ranked(element_type(value.type), wide)
+        names = {} if len(shape) == 2 else _names(total)
+        added = AddOp(value, bias, result_types=[kind], attributes=names)
         rewriter.insert(added, total, keep=None if len(shape) == 2 else total)
         result = added.results[0]
         if len(shape) == 2:
-            shaped = ReshapeOp(result, shape)
+            shaped = ReshapeOp(result, shape, attributes=_names(total))
             rewriter.insert(shaped, total, keep=total)
             result = shaped.result
         rewriter.replace(total, [result])
+
+
+def _names(op: Operation) -> dict[str, Attribute]:
+    """What the tensor of a result is called, where that is not its key."""
+    return {OUTPUTS: op.attributes[OUTPUTS]} if OUTPUTS in op.attributes else {}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@
 The accumulator sums integer products, so it is an i32 of scale s_x s_w, zero point
 0, per output channel where the weight is (the groups of a transposed convolution
 share theirs): nothing is calibrated and nothing is
-rounded. Exact in real arithmetic; refused unless the largest possible sum fits
+rounded. Exact in real arithmetic, so `ties` where ops are defined in floats: a float sum of K
+products is within K 2^-24 of the sum of their absolute values, and the dequantized one within
+3 2^-24 of itself. Refused unless the largest possible sum fits
 32 bits. A bias on exactly this scale is summed too, if it is constant and 32 bits
 hold the sum; any other stays a float addition.
 
@@ -36,8 +38,9 @@ from qdialect.analysis.ranges import narrowed_qparams, ranges
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
-from qdialect.numerics.contract import Contract, Numerics
+from qdialect.numerics.contract import Contract
 from qdialect.ops import AddOp, ReshapeOp, constant_array, constant_of
+from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rescale.split_rescale import accumulator_qparams
 from qdialect.passes.rule_pass import (
     RulePass,
@@ -114,7 +117,7 @@ class TypeAccumulator(Rule[_Sum]):
             [v.type for v in operands],
             [with_qparams(match.op.results[0], self._result(match))],
         )
-        return refusal or Contract(Numerics.EXACT, note="integer sums, in real arithmetic")
+        return refusal or in_reals(match.op, "integer sums, in real arithmetic")
 
     def _largest(self, match: _Sum) -> int:
         """Largest |sum| of products, of any number of them in any order."""

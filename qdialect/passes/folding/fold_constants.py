@@ -313,6 +313,10 @@ class FoldBehindDequantize(_FoldRule):
         match.params = carried
         return evaluation.move(op, match.behavior, match.sources, arrays)
 
+    def contract(self, match: _Fold) -> Contract:
+        """The result is dequantized as it was: no weight becomes a constant."""
+        return replaced_kernel(match.op, EXACT)
+
     def rewrite(self, match: _Fold, rewriter: Rewriter) -> None:
         op = match.op
         results: list[SSAValue] = []

@@ -368,7 +368,7 @@ def quantized(scale: Any, zero: Any, axis: int | None = None, **more: Any) -> on
         (quantized([0.1, 0.1, 0.1], [0, 0], 1), "3 scales but 2 zero points"),
         (quantized([0.1, 0.1, 0.1], [0, 0, 0], 5), "axis 5 is outside rank 2"),
         (quantized([0.1, 0.1, 0.1], [0, 0, 0], -4), "axis -4 is outside rank 2"),
-        (quantized([[0.1, 0.1, 0.1]], [[0, 0, 0]], 1), "need a block size"),
+        (quantized([[0.1] * 3] * 2, [[0] * 3] * 2, 1), "need a block size"),
     ],
 )
 def test_qparams_that_cannot_be(model: onnx.ModelProto, reason: str) -> None:

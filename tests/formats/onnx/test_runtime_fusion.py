@@ -144,6 +144,20 @@ func.func @main(%x: tensor<1x1x2x2xf32>) -> tensor<{shape}xf32> {{
     assert "Sum" in agrees(text, {"arg0": x})
 
 
+@pytest.mark.parametrize("storage", ["f8E4M3FN", "f8E5M2"])
+@pytest.mark.parametrize("call", ["nn.relu %x", "nn.clip %x min -1.0 max 1.0"])
+def test_clamps_before_small_floats_stay(call: str, storage: str) -> None:
+    q = f"!quant.uniform<{storage}:f32, 0.25>"
+    text = f"""
+func.func @main(%x: tensor<400xf32>) -> tensor<400xf32> {{
+  %0 = {call} : (tensor<400xf32>) -> tensor<400xf32>
+  %1 = quant.qcast %0 : tensor<400xf32> to tensor<400x{q}>
+  %2 = quant.dcast %1 : tensor<400x{q}> to tensor<400xf32>
+  func.return %2 : tensor<400xf32>
+}}"""
+    assert "Sum" in agrees(text, {"arg0": np.linspace(-7, 7, 400, dtype=np.float32)})
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_weights_with_a_scale_per_row(axis: int) -> None:
     """The runtime takes the scales of a product's weights for scales of columns."""

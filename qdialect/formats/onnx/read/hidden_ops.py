@@ -10,11 +10,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qdialect.dialects.onnx import package
+from qdialect.formats.onnx.read import quark_ops
 from qdialect.formats.onnx.read.qonnx_ops import QONNX_OPS
 from qdialect.formats.onnx.read.subgraphs import nested_nodes
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
+
+_STAND_INS = {
+    **dict.fromkeys(quark_ops.QUANTIZE, "QuantizeLinear"),
+    **dict.fromkeys(quark_ops.DEQUANTIZE, "DequantizeLinear"),
+    **dict.fromkeys(quark_ops.ROUNDED, "Identity"),
+}
 
 _HIDDEN = "qdialect.unknown"
 
@@ -36,10 +43,16 @@ def hide_newer_ops(light: ModelProto) -> None:
 
 
 def stand_in(light: ModelProto) -> None:
-    """Put products in place of QONNX's ops, which inference does not know: both give floats of the
-    extents that the first two inputs, a tensor and its scales, broadcast to."""
+    """Put ops of the same types and extents in place of others' ops, which inference does not know.
+
+    QONNX's become products: both give floats of the extents that the first two inputs, a tensor
+    and its scales, broadcast to. Quark's become casts, or nothing."""
     for node in nested_nodes(light.graph.node):
-        if (node.domain, node.op_type) in QONNX_OPS and len(node.input) > 1:
+        place = (node.domain, node.op_type)
+        if place in _STAND_INS:
+            node.op_type, node.domain = _STAND_INS[place], ""
+            del node.attribute[:]
+        elif (node.domain, node.op_type) in QONNX_OPS and len(node.input) > 1:
             node.op_type, node.domain = "Mul", ""
             del node.input[2:], node.attribute[:]
 

@@ -21,6 +21,7 @@ from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.bound import bound
 from qdialect.formats.onnx.read.hidden_ops import hide, hide_newer_ops, stand_in
 from qdialect.formats.onnx.read.inlining import inlined
+from qdialect.formats.onnx.read.node_order import in_order
 from qdialect.formats.onnx.read.subgraphs import captured_names, subgraphs
 from qdialect.formats.onnx.read.tensors import TensorReader
 from qdialect.formats.onnx.read.wire import cut_out
@@ -71,6 +72,7 @@ def load_model(
     if len(model.functions):
         loaded.model = _without_functions(loaded)
     _check_texts(loaded)
+    loaded.model = in_order(loaded.model)
     _check_names(loaded)
     for tensor in model.graph.initializer:
         loaded.tensors.check(tensor)
@@ -226,8 +228,7 @@ def _undefined(loaded: LoadedModel, node: NodeProto, name: str, later: bool) -> 
     where = loaded.where(label(node))
     if later:
         return InputError(
-            f"reads tensor '{name}' before it is computed: the graph has a cycle or is "
-            "not topologically sorted",
+            f"reads tensor '{name}' before it is computed: the graph has a cycle",
             where=where,
             code="not-sorted",
         )

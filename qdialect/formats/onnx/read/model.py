@@ -51,6 +51,8 @@ from qdialect.formats.onnx.read.node import Node, stable_keys, trimmed
 from qdialect.formats.onnx.read.operand_types import check_operand_types
 from qdialect.formats.onnx.read.probe import by_rule
 from qdialect.formats.onnx.read.quantized_inputs import quantized_constants, quantized_inputs, suits
+from qdialect.formats.onnx.read.quark import TRANSLATED, translation
+from qdialect.formats.onnx.read.scale_places import correction, placed
 from qdialect.formats.onnx.read.shape_arithmetic import ShapeArithmetic
 from qdialect.formats.onnx.read.table import RULES
 from qdialect.formats.onnx.read.types import UNKNOWN, dim_names, value_type
@@ -89,6 +91,10 @@ class _Walk:
     def __init__(self, ctx: QContext, loaded: LoadedModel) -> None:
         self._imp = Importer(ctx, loaded)
         self._arithmetic = ShapeArithmetic(self._imp)
+        #: casts that are read as the shapes of their scales say
+        self._placed: list[str] = []
+        #: how many casts of others are read as those of ONNX
+        self._translated = 0
         #: other names of the results of ops
         self._aliases: dict[Operation, list[str]] = {}
 
@@ -126,6 +132,7 @@ class _Walk:
             self._import_node(trimmed(proto, key, index, imp.loaded.where(key)))
         for op, names in self._aliases.items():
             op.attributes[ALIASES] = strings(names)
+        imp.ctx.corrections += [*correction(self._placed), *translation(self._translated)]
         results = [self._output(info) for info in graph.output]
         self._drop_replaced(results)
         imp.block.add_op(ReturnOp(*results))
@@ -167,11 +174,16 @@ class _Walk:
         """Build the ops of a node by its import function; an `onnx.node` where that has none."""
         imp = self._imp
         imp.begin(node)
+        meant = placed(imp, node, imp.type_of(node.input(0)))
+        if meant is not node:
+            self._placed.append(node.key)
+            node = meant
         rule = RULES.get((node.domain, node.op_type))
         try:
             results = self._arithmetic.result(node)
             if results is None:
                 results = by_rule(imp, rule, node) if rule else None
+                self._translated += rule in TRANSLATED and results is not None
             if results is None:
                 results = imp.keep(node)
         except VerifyException as error:

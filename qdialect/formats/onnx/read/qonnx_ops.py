@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+
+from qdialect.dialects.onnx import MODEL, NodeOp
+
 _DOMAINS = (
     "qonnx.custom_op.general",
     "qonnx.custom_op",
@@ -18,3 +22,14 @@ def in_domains(*op_types: str) -> list[tuple[str, str]]:
 
 QONNX_OPS = frozenset(in_domains("Quant", "IntQuant", "BipolarQuant", "Trunc", "FloatQuant"))
 """Each takes a tensor, its scales, and more, and gives floats of the tensor's extents."""
+
+
+def is_spelled_out(module: ModuleOp) -> bool:
+    """Whether the module came from a file with ops that no runtime has, and has none of them:
+    what it says runs, the file does not."""
+    header = module.attributes.get(MODEL)
+    opsets = header.data.get("opset") if isinstance(header, DictionaryAttr) else None
+    domains = set(opsets.data if isinstance(opsets, DictionaryAttr) else ()) & set(_DOMAINS)
+    return bool(domains) and not any(
+        isinstance(op, NodeOp) and op.domain.data in domains for op in module.walk()
+    )

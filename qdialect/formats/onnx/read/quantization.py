@@ -193,27 +193,18 @@ def _read_element(
         return UniformType(QParams.per_tensor(storage, scales[0], zeros[0], kind))
     if not scales:  # of an axis without indices: the tensor is empty
         return UniformType(QParams.per_tensor(storage, 1.0, expressed=kind))
-    if scale.ndim > 1:
-        raise _bad(node, f"scales of rank {scale.ndim} need a block size")
     if shape is None:
         return None
+    if scale.ndim > 1:
+        raise _bad(node, f"scales of rank {scale.ndim} need a block size")
     if not -len(shape) <= place.axis < len(shape):
         raise _bad(node, f"axis {place.axis} is outside rank {len(shape)}")
     axis = place.axis % len(shape)
     if shape[axis] not in (-1, len(scales)):
-        error = _bad(
+        raise _bad(
             node, f"{len(scales)} scales for dimension {axis}, which has {shape[axis]} elements"
         )
-        if axis == 0 and shape == (1, len(scales)):
-            error.notes = (_FLAT_BIAS,)
-        raise error
     return UniformType(QParams.per_axis(storage, axis, scales, zeros, kind))
-
-
-_FLAT_BIAS = (
-    "ONNX Runtime's quantizer writes this for the bias of a Gemm that has the shape [1, N]; "
-    "reshape the bias to [N] in the float model and quantize again"
-)
 
 
 def _blocks(

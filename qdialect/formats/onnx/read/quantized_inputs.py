@@ -14,6 +14,7 @@ from xdsl.ir import Attribute
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.qoperator import read_element, reads_of
 from qdialect.formats.onnx.read.quantization import dequantize_element, storage_name
+from qdialect.formats.onnx.read.scale_places import placed
 from qdialect.formats.onnx.read.types import value_type
 from qdialect.quant import UniformType, element_type
 
@@ -51,6 +52,7 @@ def _reading(
     """The encoding a node reads its input at `position` under, if it names one."""
     where = imp.loaded.where(proto.name)
     node = Node(proto, 0, proto.name, where, list(proto.input), list(proto.output))
+    node = placed(imp, node, source)
     if node.op_type == "DequantizeLinear":
         return dequantize_element(imp, node, source) if position == 0 else None
     reads = (read for read in reads_of(node) if read.tensor == position)

@@ -153,8 +153,8 @@ def write_reciprocal(
     scales of `output`, in f32, and the qparams that quantize them: scales of 1, which divide
     exactly. UnsupportedError for parameters in blocks, and for doubles.
 
-    The runtime makes one op of a product and the op before, which rounds in another way: a Sum
-    stands between."""
+    The runtime makes one op of a product and of some ops before it, which rounds in another way:
+    a Sum stands between."""
     import numpy as np
 
     if qparams.layout is Layout.BLOCK:
@@ -173,7 +173,7 @@ def write_reciprocal(
 
     if qparams.expressed != "f32":
         source = step("Cast", [source], to=float32)
-    elif any(source in node.output for node in graph.nodes):
+    elif any(source in n.output and n.op_type != "DequantizeLinear" for n in graph.nodes):
         source = step("Sum", [source])
     zeros = qparams.zero_point_list()
     if len(set(zeros)) == 1:

@@ -5,8 +5,11 @@ QuantizeLinear without looking at all the parameters: a Conv, a Sigmoid or a poo
 per channel in or out becomes a kernel that takes one scale and fails when it runs, a Softmax one
 that uses the first, a product whose weights have a scale per row one that takes them for scales
 per column; MaxPool and Conv become kernels on 4-bit integers, of which there are none.  Of two
-pairs in a row it makes one, and so rounds once, to a third scale.  In models of opset 21 or later
-it moves casts of i8 past movement ops and then does not load its own nodes.
+pairs in a row it makes one, and so rounds once, to a third scale.  A Relu before codes that are
+floats of 8 bits it removes, as if they ended at 0, and with a Clip there it does not load.  Of
+casts around an ArgMax or a MaxPool it looks at no sign, though a negative scale turns the order of
+codes around.  In models of opset 21 or later it moves casts of i8 past movement ops (its own too,
+around a product that it makes a Gemm of with the Add below) and then does not load its own nodes.
 
 What is written means the same with and without the runtime's optimizations: a Sum of one operand,
 which the runtime neither removes nor looks through, stands between.
@@ -18,6 +21,8 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
+
+from qdialect.dialects.onnx import package
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -37,6 +42,10 @@ _KERNELS = frozenset(
 _NARROW = frozenset({21, 22, 25, 26})
 """`TensorProto.DataType` of the integers of 4 and 2 bits."""
 
+
+_SMALL_FLOATS, _CLAMPS = frozenset({17, 19}), frozenset({"Clip", "Relu"})
+"""`TensorProto.DataType` of floats of 8 bits, and ops that the runtime takes for a part of a
+quantize."""
 
 _MOVED_PAST = frozenset({"MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 """Ops past which the runtime moves a DequantizeLinear."""
@@ -62,7 +71,9 @@ class _Shields:
         self.opset = opset
         self.makers: dict[str, NodeProto] = {n: node for node in graph.nodes for n in node.output}
         self.reads = Counter(name for node in graph.nodes for name in node.input)
-        self.quantized = {n.input[0] for n in graph.nodes if n.op_type == _QUANTIZE}
+        quantizes = [n for n in graph.nodes if n.op_type == _QUANTIZE]
+        #: what is quantized with nothing between
+        self.quantized = {n.input[0] for n in quantizes if not self._gets_apart(n)}
         self.shielded: dict[str, str] = {}
 
     def add(self, node: NodeProto) -> None:
@@ -73,12 +84,22 @@ class _Shields:
                 node.input[index] = self._apart(name)
         self.graph.nodes.append(node)
 
+    def _gets_apart(self, quantize: NodeProto) -> bool:
+        maker = self.makers.get(quantize.input[0])
+        return maker is not None and self._is_mistaken(maker, quantize, 0)
+
     def _is_mistaken(self, maker: NodeProto, reader: NodeProto, index: int) -> bool:
         """Whether the runtime would take both for one kernel that there is none of, or for a
         part of one pair of casts."""
         if reader.op_type == _QUANTIZE and maker.op_type == _DEQUANTIZE:
             return self._is_second_pair(maker, reader)
+        if self._is_of_product(maker, reader):
+            return True
+        if any(map(self._is_turned, _casts_of(maker, reader))):
+            return True
         if reader.op_type == _QUANTIZE:
+            if self._storage(reader) in _SMALL_FLOATS and maker.op_type in _CLAMPS:
+                return True
             return self._is_narrow(reader) or (self._is_along(reader) and maker.op_type in _KERNELS)
         if maker.op_type != _DEQUANTIZE:
             return False
@@ -115,6 +136,31 @@ class _Shields:
             and reader.output[0] not in self.quantized
         )
 
+    def _is_of_product(self, maker: NodeProto, reader: NodeProto) -> bool:
+        """Whether the runtime makes a Gemm between reshapes of a product of codes and an Add, and
+        moves a cast past the first where it does not load it."""
+        if self.opset < 21 or (maker.op_type, reader.op_type) != ("MatMul", "Add"):
+            return False
+        cast = self.makers.get(maker.input[0])
+        if cast is None or cast.op_type != _DEQUANTIZE or self._storage(cast) != _INT8:
+            return False
+        return any(map(self._is_static, reader.input))
+
+    def _is_static(self, name: str) -> bool:
+        """Whether a tensor is a constant, or a dequantized one."""
+        maker = self.makers.get(name)
+        if maker is not None and maker.op_type == _DEQUANTIZE:
+            name = maker.input[0]
+        return name in self.graph.initializers
+
+    def _is_turned(self, cast: NodeProto) -> bool:
+        """Whether a cast of something computed has a negative scale: the larger the codes, the
+        smaller the numbers."""
+        if cast.input[0] in self.graph.initializers:
+            return False
+        scale = self.graph.initializers.get(cast.input[1])
+        return scale is not None and bool((package("onnx.numpy_helper").to_array(scale) < 0).any())
+
     def _is_second_pair(self, dequantize: NodeProto, quantize: NodeProto) -> bool:
         """Whether what is quantized was quantized just before, and only for that."""
         first = self.makers.get(dequantize.input[0])
@@ -130,6 +176,13 @@ class _Shields:
             self.graph.node("Sum", [name], [made], f"{made}_Sum")
             self.shielded[name] = made
         return self.shielded[name]
+
+
+def _casts_of(maker: NodeProto, reader: NodeProto) -> list[NodeProto]:
+    """Those of the two that are casts with the floats between the two on their other side."""
+    return [
+        node for node, kind in ((maker, _DEQUANTIZE), (reader, _QUANTIZE)) if node.op_type == kind
+    ]
 
 
 def _is_weight(reader: NodeProto, index: int, cast: NodeProto, rank: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qdialect.errors import QError
+from qdialect.dialects.onnx import package
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -22,13 +22,7 @@ __all__ = ["torch_module"]
 def torch_module(function: FuncOp, weights: BlobStore, *, trainable: bool = False) -> GraphModule:
     """The function as a module (see `qdialect.to_torch`); QError (`missing-package`) without
     torch, UnsupportedError for an op that has no form in torch."""
-    try:
-        from qdialect.formats.torch.write.module import ModuleWriter
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise QError(
-            "this needs the Python package 'torch': pip install \"qdialect[torch]\"",
-            code="missing-package",
-        ) from None
+    package("torch")
+    from qdialect.formats.torch.write.module import ModuleWriter
+
     return ModuleWriter(function, weights, trainable).write()

@@ -9,6 +9,9 @@ from torch.nn import Module
 from qdialect.formats.torch.write.grid import Grid
 from qdialect.numerics.rounding import Rounding
 
+Extents = tuple[int | None, ...]
+"""Extents of a value, None where unknown."""
+
 
 class Quantize(Module):
     """`quant.qcast`: q = clamp(R(x / s) + z), the quotient a float."""
@@ -125,7 +128,7 @@ class Interface(Module):
     """
 
     def __init__(
-        self, name: str, shape: tuple[int | None, ...], dtype: torch.dtype, held: torch.dtype
+        self, name: str, shape: Extents | None, dtype: torch.dtype, held: torch.dtype
     ) -> None:
         super().__init__()
         self.input_name, self.shape, self.dtype, self.held = name, shape, dtype, held
@@ -133,7 +136,9 @@ class Interface(Module):
 
     def extra_repr(self) -> str:
         """The type of the value."""
-        extents = ["?" if n is None else str(n) for n in self.shape]
+        extents = (
+            ["*"] if self.shape is None else ["?" if n is None else str(n) for n in self.shape]
+        )
         return f"{self.input_name}: {self.dtype}[{', '.join(extents)}]"
 
 
@@ -157,9 +162,7 @@ class Result(Interface):
         return value.to(self.dtype)
 
 
-def check_argument(
-    value: Tensor, name: str, shape: tuple[int | None, ...], dtype: torch.dtype
-) -> None:
+def check_argument(value: Tensor, name: str, shape: Extents | None, dtype: torch.dtype) -> None:
     """InputError (`bad-input`) where type, rank or static extents do not fit."""
     from qdialect.errors import InputError
 
@@ -167,13 +170,18 @@ def check_argument(
         raise InputError(
             f"input '{name}' has dtype {value.dtype}, but takes {dtype}", code="bad-input"
         )
+    if shape is None:
+        return
     fits = value.dim() == len(shape) and all(
         expected is None or expected == extent
         for expected, extent in zip(shape, value.shape, strict=True)
     )
     if not fits:
-        extents = ", ".join("?" if n is None else str(n) for n in shape)
         raise InputError(
-            f"input '{name}' has shape {list(value.shape)}, but takes [{extents}]",
+            f"input '{name}' has shape {list(value.shape)}, but takes [{_shown(shape)}]",
             code="bad-input",
         )
+
+
+def _shown(shape: Extents) -> str:
+    return ", ".join("?" if n is None else str(n) for n in shape)

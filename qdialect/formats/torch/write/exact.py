@@ -57,7 +57,8 @@ class Exact:
 
     def __mul__(self, other: Exact) -> Exact:
         product = _product(self.high, other.high)
-        return _sum(product.high, product.low + (self.high * other.low + self.low * other.high))
+        cross = _finite(self.high * other.low + self.low * other.high)
+        return _sum(product.high, product.low + cross)
 
     def __truediv__(self, other: Exact) -> Exact:
         first = self.high / other.high
@@ -93,16 +94,24 @@ class Exact:
         """The nearest floats of a type."""
         if kind is torch.float64:
             return self.high + self.low
-        # Rounded to odd first, the last bit says on which side of a tie the number is.
-        even = (self.high.view(torch.int64) & 1) == 0
-        towards = torch.where(self.low > 0, torch.inf, -torch.inf).to(torch.float64)
-        beside = torch.nextafter(self.high, towards)
-        return torch.where((self.low != 0) & even, beside, self.high).to(kind)
+        odd = _to_odd(self.high, self.low, torch.float64)
+        if kind is not torch.float32:
+            # Torch goes from doubles to narrower floats by way of f32.
+            single = odd.float()
+            odd = _to_odd(single, _finite(odd - single.double()), torch.float32)
+        return odd.to(kind)
+
+
+def _to_odd(values: Tensor, rest: Tensor, kind: torch.dtype) -> Tensor:
+    """values + rest rounded to odd: the last bit then says on which side of a tie it is."""
+    even = (values.view(torch.int64 if kind is torch.float64 else torch.int32) & 1) == 0
+    towards = torch.where(rest > 0, torch.inf, -torch.inf).to(kind)
+    return torch.where((rest != 0) & even, torch.nextafter(values, towards), values)
 
 
 def tie_goes_up(whole: Tensor, rounding: Rounding) -> Tensor:
     """Whether `whole` + 1/2 is rounded up."""
-    if rounding is Rounding.HALF_EVEN:
+    if rounding.in_reals is Rounding.HALF_EVEN:
         return torch.remainder(whole, 2) == 1
     if rounding is Rounding.HALF_AWAY:
         return whole >= 0
@@ -111,7 +120,7 @@ def tie_goes_up(whole: Tensor, rounding: Rounding) -> Tensor:
 
 def rounded_floats(values: Tensor, rounding: Rounding) -> Tensor:
     """Floats rounded to integers, exactly as the floats they are."""
-    if rounding is Rounding.HALF_EVEN:
+    if rounding.in_reals is Rounding.HALF_EVEN:
         return values.round()
     whole = values.floor()
     part = values - whole

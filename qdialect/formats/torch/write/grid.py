@@ -1,7 +1,7 @@
 """The quantization parameters of a value, and how its codes and numbers become each other.
 
     codes -> floats      float(q - z) * s in the expressed type's arithmetic (f32, or f64)
-    floats -> codes      clamp(R(x / s) + z), the quotient a float
+    floats -> codes      clamp(R(x / s) + z), the quotient (or x * (1 / s)) a float
     codes <-> `Exact`    the same in the reals, rounded once
 
 Scales and zero points are buffers, which follow the module to another device; they are no part
@@ -10,14 +10,14 @@ of its state.  NaN gives the lowest code, and infinities saturate.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from qdialect.formats.torch.write.exact import Exact, rounded_floats
-from qdialect.formats.torch.write.tensor_types import float_dtype, held_dtype
+from qdialect.formats.torch.write.tensor_types import float_dtype, from_array, held_dtype
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import Layout, QParams
 from qdialect.quant import UniformType
@@ -47,7 +47,7 @@ class Grid(torch.nn.Module):
             ("zero_point", qparams.zero_point_array()),
         ):
             spread = np.array(_spread(qparams, values, rank))
-            self.register_buffer(name, torch.from_numpy(spread), persistent=False)
+            self.register_buffer(name, from_array(spread), persistent=False)
 
     def extra_repr(self) -> str:
         """The storage and, of one, the scale and zero point."""
@@ -94,8 +94,13 @@ class Grid(torch.nn.Module):
         return product.to(self.expressed)
 
     def quantize(self, values: Tensor, rounding: Rounding = Rounding.HALF_EVEN) -> Tensor:
-        """clamp(R(x / s) + z), the quotient in the expressed type's arithmetic."""
-        quotient = values.to(self.working) / self.scales(values.shape).to(self.working)
+        """clamp(R(x / s) + z) in the expressed type's arithmetic: the quotient, or with
+        `reciprocal` the product."""
+        scales = self.scales(values.shape)
+        if rounding is Rounding.RECIPROCAL:
+            quotient = values.to(self.working) * (1.0 / scales).to(self.working)
+        else:
+            quotient = values.to(self.working) / scales.to(self.working)
         return self._stored(rounded_floats(quotient, rounding))
 
     def reals(self, codes: Tensor) -> Exact:
@@ -139,5 +144,5 @@ def _spread(qparams: QParams, values: Any, rank: int) -> Any:
         return values.reshape(shape)
     for axis, block in qparams.blocks:
         if values.shape[axis] > 1:
-            values = np.repeat(cast("Any", values), block, axis)
+            values = np.repeat(values, block, axis)
     return values

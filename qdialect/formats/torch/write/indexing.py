@@ -18,7 +18,7 @@ def _gather(p: Properties, x: Tensor, indices: Tensor) -> Tensor:
     flat = indices.reshape(-1).to(torch.int64)
     places = torch.where(flat < 0, flat + x.shape[axis], flat)
     taken = x.index_select(axis, places)
-    return taken.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    return taken.reshape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
 
 def _select(p: Properties, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ def _table(p: Properties, x: Tensor, entries: Tensor) -> Tensor:
 
 def _table_codes(p: Properties, grids: Sequence[Grid | None], x: Tensor, entries: Tensor) -> Tensor:
     """One entry per element, by the number of its code from the lowest one up."""
-    (grid, _) = grids
+    grid = grids[0]
     assert grid is not None
     return entries.reshape(-1)[x.to(torch.int64) - lowest_code(grid)]
 

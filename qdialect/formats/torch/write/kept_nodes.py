@@ -16,12 +16,13 @@ from torch.nn import functional as F
 from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Attribute
 
-from qdialect.dialects.onnx import ELEMENTS, NodeOp, ProtoAttr, package, string_list
+from qdialect.dialects.onnx import ELEMENTS, NodeOp, OpaqueType, ProtoAttr, package, string_list
 from qdialect.errors import UnsupportedError, Where
 from qdialect.formats.torch.write.rows import Results
-from qdialect.formats.torch.write.tensor_types import held_dtype
+from qdialect.formats.torch.write.tensor_types import broadcast_to, held_dtype, integers
 from qdialect.ops.base import to_python
 from qdialect.ops.locations import op_where
+from qdialect.quant import element_type
 from qdialect.weights import BlobStore
 
 Inputs = Sequence[Tensor | None]
@@ -37,7 +38,7 @@ class KeptNode(Module):
         op: str,
         attributes: Attributes,
         positions: Sequence[int],
-        kinds: Sequence[torch.dtype],
+        kinds: Sequence[torch.dtype | None],
     ) -> None:
         super().__init__()
         self.op, self.attributes = op, dict(attributes)
@@ -54,7 +55,10 @@ class KeptNode(Module):
             inputs[at] = value
         found = FUNCTIONS[self.op](self.attributes, inputs)
         parts = [found] if isinstance(found, Tensor) else list(found)
-        parts = [part.to(kind) for part, kind in zip(parts, self.kinds, strict=False)]
+        parts = [
+            part if kind is None else part.to(kind)
+            for part, kind in zip(parts, self.kinds, strict=False)
+        ]
         return parts[0] if len(self.kinds) == 1 else tuple(parts)
 
 
@@ -71,8 +75,13 @@ def kept_layer(op: NodeOp, weights: BlobStore) -> KeptNode:
     absent = set(op.absent.get_values())
     count = len(op.inputs) + len(absent)
     positions = [n for n in range(count) if n not in absent]
-    kinds = [held_dtype(result.type) for result in op.results]
+    # Of what the importer did not understand, the type may be unknown: it is what torch gives.
+    kinds = [None if _unknown(result.type) else held_dtype(result.type) for result in op.results]
     return KeptNode(name, attributes, positions, kinds)
+
+
+def _unknown(type: Attribute) -> bool:
+    return isinstance(element_type(type), OpaqueType)
 
 
 def _python(attributes: DictionaryAttr, weights: BlobStore) -> dict[str, Any]:
@@ -184,6 +193,18 @@ def _thresholded(a: Attributes, x: Inputs) -> Tensor:
     return torch.where(value > a.get("alpha", 1.0), value, 0)
 
 
+def _softmax(a: Attributes, x: Inputs) -> Tensor:
+    return _of(x, 0).softmax(a.get("axis", -1))
+
+
+def _divide(a: Attributes, x: Inputs) -> Tensor:
+    """Integers truncate towards zero."""
+    first, second = _of(x, 0), _of(x, 1)
+    if first.is_floating_point():
+        return first / second
+    return torch.div(first, second, rounding_mode="trunc")
+
+
 def _log_softmax(a: Attributes, x: Inputs) -> Tensor:
     return _of(x, 0).log_softmax(a.get("axis", -1))
 
@@ -192,6 +213,29 @@ def _shrink(a: Attributes, x: Inputs) -> Tensor:
     value, lambd, bias = _of(x, 0), a.get("lambd", 0.5), a.get("bias", 0.0)
     below = torch.where(value < -lambd, value + bias, 0)
     return torch.where(value > lambd, value - bias, below)
+
+
+def _along(values: Tensor, x: Tensor, axis: int) -> Tensor:
+    """Parameters of a tensor, or of an axis of it."""
+    shape = [1] * x.dim()
+    if values.numel() > 1:
+        shape[axis] = values.numel()
+    return values.reshape(shape)
+
+
+def _quantize(a: Attributes, x: Inputs) -> Tensor:
+    value, axis, zero = _of(x, 0), a.get("axis", 1), _given(x, 2)
+    kind = torch.uint8 if zero is None else zero.dtype
+    steps = (value / _along(_of(x, 1), value, axis)).round().double()
+    steps = steps if zero is None else steps + _along(zero, value, axis)
+    limits = torch.iinfo(kind)
+    return torch.where(steps.isnan(), limits.min, steps.clamp(limits.min, limits.max)).to(kind)
+
+
+def _dequantize(a: Attributes, x: Inputs) -> Tensor:
+    codes, scale, axis, zero = _of(x, 0), _of(x, 1), a.get("axis", 1), _given(x, 2)
+    steps = codes.double() if zero is None else codes.double() - _along(zero, codes, axis)
+    return steps.to(scale.dtype) * _along(scale, codes, axis)
 
 
 # -- shapes and indices -----------------------------------------------------------------
@@ -207,13 +251,9 @@ def _size(a: Attributes, x: Inputs) -> Tensor:
     return torch.tensor(_of(x, 0).numel(), dtype=torch.int64, device=_of(x, 0).device)
 
 
-def _integers(value: Tensor) -> list[int]:
-    return [int(n) for n in value.reshape(-1).tolist()]
-
-
 def _constant_of_shape(a: Attributes, x: Inputs) -> Tensor:
     value: Any = (a.get("value") or [0.0])[0]
-    return torch.full(_integers(_of(x, 0)), value, device=_of(x, 0).device)
+    return torch.full(integers(_of(x, 0)), value, device=_of(x, 0).device)
 
 
 def _range(a: Attributes, x: Inputs) -> Tensor:
@@ -225,20 +265,19 @@ def _range(a: Attributes, x: Inputs) -> Tensor:
 
 
 def _expand(a: Attributes, x: Inputs) -> Tensor:
-    shape = torch.Size(_integers(_of(x, 1)))
-    return _of(x, 0).expand(torch.broadcast_shapes(_of(x, 0).shape, shape))
+    return broadcast_to(_of(x, 0), integers(_of(x, 1)))
 
 
 def _tile(a: Attributes, x: Inputs) -> Tensor:
-    return _of(x, 0).tile(_integers(_of(x, 1)))
+    return _of(x, 0).tile(integers(_of(x, 1)))
 
 
 def _slice(a: Attributes, x: Inputs) -> Tensor:
     value = _of(x, 0)
-    starts, stops = _integers(_of(x, 1)), _integers(_of(x, 2))
+    starts, stops = integers(_of(x, 1)), integers(_of(x, 2))
     axes, steps = _given(x, 3), _given(x, 4)
-    along = range(len(starts)) if axes is None else _integers(axes)
-    by = [1] * len(starts) if steps is None else _integers(steps)
+    along = range(len(starts)) if axes is None else integers(axes)
+    by = [1] * len(starts) if steps is None else integers(steps)
     for axis, start, stop, step in zip(along, starts, stops, by, strict=True):
         places = range(*slice(start, stop, step).indices(value.shape[axis]))
         index = torch.tensor(list(places), dtype=torch.int64, device=value.device)
@@ -248,7 +287,7 @@ def _slice(a: Attributes, x: Inputs) -> Tensor:
 
 def _axes(a: Attributes, x: Inputs) -> list[int]:
     given = _given(x, 1)
-    return list(a.get("axes") or ()) if given is None else _integers(given)
+    return list(a.get("axes") or ()) if given is None else integers(given)
 
 
 def _squeeze(a: Attributes, x: Inputs) -> Tensor:
@@ -269,7 +308,7 @@ def _gather(a: Attributes, x: Inputs) -> Tensor:
     axis = a.get("axis", 0) % value.dim()
     flat = indices.reshape(-1).to(torch.int64)
     taken = value.index_select(axis, torch.where(flat < 0, flat + value.shape[axis], flat))
-    return taken.reshape(*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])
+    return taken.reshape((*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))
 
 
 def _gather_elements(a: Attributes, x: Inputs) -> Tensor:
@@ -307,7 +346,7 @@ def _scatter_nd(a: Attributes, x: Inputs) -> Tensor:
 
 def _one_hot(a: Attributes, x: Inputs) -> Tensor:
     indices, values = _of(x, 0).to(torch.int64), _of(x, 2)
-    depth = _integers(_of(x, 1))[0]
+    depth = integers(_of(x, 1))[0]
     axis = a.get("axis", -1)
     places = torch.arange(depth, device=indices.device)
     hot = torch.where(indices < 0, indices + depth, indices).unsqueeze(-1) == places
@@ -320,12 +359,12 @@ def _non_zero(a: Attributes, x: Inputs) -> Tensor:
 
 def _trilu(a: Attributes, x: Inputs) -> Tensor:
     diagonal = _given(x, 1)
-    offset = 0 if diagonal is None else _integers(diagonal)[0]
+    offset = 0 if diagonal is None else integers(diagonal)[0]
     return torch.triu(_of(x, 0), offset) if a.get("upper", 1) else torch.tril(_of(x, 0), offset)
 
 
 def _cumulative(a: Attributes, x: Inputs) -> Tensor:
-    value, axis = _of(x, 0), _integers(_of(x, 1))[0]
+    value, axis = _of(x, 0), integers(_of(x, 1))[0]
     value = value.flip(axis) if a.get("reverse") else value
     total = value.cumsum(axis)
     total = total - value if a.get("exclusive") else total
@@ -380,7 +419,7 @@ def _rms_norm(a: Attributes, x: Inputs) -> Tensor:
 
 def _lp_norm(a: Attributes, x: Inputs) -> Tensor:
     value = _of(x, 0)
-    return value / value.norm(a.get("p", 2), a.get("axis", -1), keepdim=True)
+    return value / torch.linalg.vector_norm(value, a.get("p", 2), a.get("axis", -1), keepdim=True)
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:
@@ -399,24 +438,37 @@ FUNCTIONS: Mapping[str, Function] = {
     **{
         name: _unary(function)
         for name, function in {
+            "Abs": torch.abs,
             "Acos": torch.acos,
             "Acosh": torch.acosh,
             "Asin": torch.asin,
             "Asinh": torch.asinh,
             "Atan": torch.atan,
             "Atanh": torch.atanh,
+            "Ceil": torch.ceil,
             "Cos": torch.cos,
             "Cosh": torch.cosh,
+            "Erf": torch.erf,
+            "Exp": torch.exp,
+            "Floor": torch.floor,
             "GlobalMaxPool": _global_max_pool,
             "Identity": torch.clone,
             "IsNaN": torch.isnan,
+            "Log": torch.log,
             "Mish": _mish,
+            "Neg": torch.neg,
             "Not": torch.logical_not,
+            "Reciprocal": torch.reciprocal,
+            "Relu": torch.relu,
+            "Round": torch.round,
+            "Sigmoid": torch.sigmoid,
             "Sign": torch.sign,
             "Sin": torch.sin,
             "Sinh": torch.sinh,
             "Softsign": F.softsign,
+            "Sqrt": torch.sqrt,
             "Tan": torch.tan,
+            "Tanh": torch.tanh,
         }.items()
     },
     **{
@@ -447,6 +499,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
     "CumSum": _cumulative,
+    "DequantizeLinear": _dequantize,
+    "Div": _divide,
     "Einsum": _einsum,
     "Expand": _expand,
     "Gather": _gather,
@@ -462,6 +516,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "Mod": _mod,
     "NonZero": _non_zero,
     "OneHot": _one_hot,
+    "QuantizeLinear": _quantize,
     "RMSNormalization": _rms_norm,
     "Range": _range,
     "ReduceL1": _reduced(lambda x, axes, keep: x.abs().sum(axes, keepdim=keep)),
@@ -481,6 +536,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "Shrink": _shrink,
     "Size": _size,
     "Slice": _slice,
+    "Softmax": _softmax,
     "Squeeze": _squeeze,
     "Sum": _folded(torch.add),
     "ThresholdedRelu": _thresholded,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn import Module, ModuleList
+from torch.nn import Module, ModuleDict
 
 from qdialect.formats.torch.write.exact import Exact
 from qdialect.formats.torch.write.grid import Grid
@@ -38,9 +38,8 @@ class Layer(Module):
     ) -> None:
         super().__init__()
         self.op, self.row, self.properties, self.rounding = op, row, properties, rounding
-        # What a grid is absent of has a module without parameters in its place.
-        self.operand_grids = ModuleList([grid or Module() for grid in operands])
-        self.result_grids = ModuleList([grid or Module() for grid in results])
+        self._counts = len(operands), len(results)
+        self.operand_grids, self.result_grids = _numbered(operands), _numbered(results)
 
     def extra_repr(self) -> str:
         """The op's name and properties."""
@@ -49,11 +48,11 @@ class Layer(Module):
 
     def grids_of_operands(self) -> list[Grid | None]:
         """The grid of each operand, None of what is not quantized."""
-        return [grid if isinstance(grid, Grid) else None for grid in self.operand_grids]
+        return _listed(self.operand_grids, self._counts[0])
 
     def grids_of_results(self) -> list[Grid | None]:
         """The grid of each result, None of what is not quantized."""
-        return [grid if isinstance(grid, Grid) else None for grid in self.result_grids]
+        return _listed(self.result_grids, self._counts[1])
 
     def on_floats(self, values: Sequence[Tensor]) -> list[Tensor]:
         """The function on floats; narrow ones in f32."""
@@ -71,6 +70,15 @@ class Layer(Module):
         return found[0] if len(found) == 1 else tuple(found)
 
 
+def _numbered(grids: Sequence[Grid | None]) -> ModuleDict:
+    return ModuleDict({str(n): grid for n, grid in enumerate(grids) if grid is not None})
+
+
+def _listed(grids: ModuleDict, count: int) -> list[Grid | None]:
+    found = (grids[str(n)] if str(n) in grids else None for n in range(count))
+    return [grid if isinstance(grid, Grid) else None for grid in found]
+
+
 class PlainLayer(Layer):
     """Nothing is quantized."""
 
@@ -85,7 +93,7 @@ class CodesLayer(Layer):
     def forward(self, *values: Tensor) -> Results:
         """The function on codes."""
         assert self.row.codes is not None
-        grids = self.grids_of_operands()
+        grids = [*self.grids_of_operands(), *self.grids_of_results()]
         return self.finished(as_list(self.row.codes(self.properties, grids, *values)))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, cast
+from math import prod
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, fx
 from torch.nn import Module, Parameter
-from xdsl.dialects.builtin import StringAttr, UnrealizedConversionCastOp
+from xdsl.dialects.builtin import StringAttr, UnrankedTensorType, UnrealizedConversionCastOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -32,9 +33,10 @@ from qdialect.formats.torch.write.layers import (
 from qdialect.formats.torch.write.names import Names, identifier
 from qdialect.formats.torch.write.rows import Properties, Row
 from qdialect.formats.torch.write.table import ROWS
-from qdialect.formats.torch.write.tensor_types import held_dtype, interface_dtype
+from qdialect.formats.torch.write.tensor_types import from_array, held_dtype, interface_dtype
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import (
+    BatchNormOp,
     ClipOp,
     ConcatOp,
     ConstantOp,
@@ -62,6 +64,8 @@ KEYS = "keys"
 """Of a node's `meta`: the stable keys of its op."""
 TYPES = "types"
 """Of a node's `meta`: the IR types of its results."""
+_MEAN = 3
+"""The number of the first operand of a batch normalization that is a statistic."""
 _WIDEST = 16
 """Bits of the codes that ops in floats give."""
 
@@ -114,7 +118,7 @@ class ModuleWriter:
             name = text.data if isinstance(text, StringAttr) else f"arg{index}"
             placeholder = self.graph.placeholder(identifier(names.path(name)))
             with self._placed(function):
-                kind = cast("Attribute", value.type)
+                kind = value.type
                 layer = casts.Argument(
                     name, extents(value), interface_dtype(kind), held_dtype(kind)
                 )
@@ -128,7 +132,7 @@ class ModuleWriter:
         shown: list[fx.Node] = []
         for index, (value, node) in enumerate(zip(last.operands, found, strict=True)):
             name = names[index] if len(names) == len(found) else f"result{index}"
-            kind = cast("Attribute", value.type)
+            kind = value.type
             layer = casts.Result(name, extents(value), interface_dtype(kind), held_dtype(kind))
             layer.grid = self._grid(value) if self.trainable else None
             shown.append(self._call(f"results.{name}", layer, [node], (), [kind]))
@@ -144,7 +148,7 @@ class ModuleWriter:
                 self._inlined(op)
             else:
                 operands = [self.values[value] for value in op.operands]
-                kinds = [cast("Attribute", result.type) for result in op.results]
+                kinds = [result.type for result in op.results]
                 keys = keys_of(op)
                 name = keys[-1] if keys else op.name.replace(".", "_")
                 self._bind(op, self._call(name, self._layer(op), operands, keys, kinds))
@@ -233,12 +237,17 @@ class ModuleWriter:
         owner = source if target.is_per_tensor else target
         rank = len(shape_of(op.input))
         columns = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
-        multiplier, shift = (torch.from_numpy(owner.spread(column, rank)) for column in columns)
+        multiplier, shift = (from_array(owner.spread(column, rank)) for column in columns)
         return casts.FixedPoint(source, target, multiplier, shift, op.rounding)
 
     def _grid(self, value: SSAValue) -> Grid | None:
         element = quant_element(value.type)
-        return None if element is None else Grid(element.qparams, len(shape_of(value)))
+        if element is None:
+            return None
+        known = extents(value)
+        if known is None and not element.qparams.is_per_tensor:
+            raise UnsupportedError(f"a value of type {value.type} has no form in PyTorch")
+        return Grid(element.qparams, len(known or ()))
 
     # -- constants ----------------------------------------------------------------
 
@@ -250,7 +259,7 @@ class ModuleWriter:
             warnings.filterwarnings("ignore", message=".*not writable")
             tensor = _tensor(array, kind)
         keys = keys_of(op)
-        path = self.names.path(keys[-1] if keys else "constant")
+        path = self.names.path(keys[-1] if keys else "constant", leaf=True)
         grid = self._grid(op.result) if self.trainable else None
         in_tables = all(
             isinstance(use.operation, TableOp) and use.index == 1 for use in op.result.uses
@@ -259,7 +268,7 @@ class ModuleWriter:
         if rounds:
             assert grid is not None
             tensor = grid.dequantize(tensor)
-        trains = self.trainable and tensor.is_floating_point() and tensor.numel() > 1
+        trains = self.trainable and tensor.is_floating_point() and _is_weight(op)
         self._place(path, Parameter(tensor.clone()) if trains else tensor)
         node = self.graph.get_attr(path)
         node.meta = {KEYS: keys, TYPES: [op.result.type]}
@@ -353,8 +362,10 @@ def unsupported(op: Operation) -> UnsupportedError:
     return UnsupportedError(f"'{op.name}' has no form in PyTorch", where=place(op))
 
 
-def extents(value: SSAValue) -> tuple[int | None, ...]:
-    """The extents of a value, None where unknown."""
+def extents(value: SSAValue) -> tuple[int | None, ...] | None:
+    """The extents of a value, None where unknown; None if not even their number is known."""
+    if isinstance(value.type, UnrankedTensorType):
+        return None
     return tuple(None if n < 0 else n for n in shape_of(value))
 
 
@@ -366,7 +377,7 @@ def properties_of(op: NNOp) -> Properties:
     if isinstance(op, RecurrentOp):
         values["lengths"] = op.operand_named("lengths") is not None
     kinds = tuple(held_dtype(result.type) for result in op.results)
-    return Properties(values, tuple(extents(result) for result in op.results), kinds)
+    return Properties(values, tuple(extents(result) or () for result in op.results), kinds)
 
 
 def computes_in_floats(op: NNOp, row: Row, mixes: bool) -> bool:
@@ -379,6 +390,14 @@ def computes_in_floats(op: NNOp, row: Row, mixes: bool) -> bool:
     if any(e is not None and e.qparams.storage.width > _WIDEST for e in elements):
         return False
     return row.codes is None or mixes or isinstance(op, ClipOp)
+
+
+def _is_weight(op: ConstantOp) -> bool:
+    """Whether training changes a constant: not single numbers, and not statistics."""
+    statistics = all(
+        isinstance(use.operation, BatchNormOp) and use.index >= _MEAN for use in op.result.uses
+    )
+    return prod(shape_of(op.result)) > 1 and not statistics
 
 
 def _known(op: Operation, grid: Grid | None) -> Grid:
@@ -398,6 +417,6 @@ def _width(kind: Attribute) -> int | None:
 def _tensor(array: np.ndarray[Any, Any], kind: torch.dtype) -> Tensor:
     """An array as a tensor; of its memory, where torch has the type."""
     if kind is torch.bfloat16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    tensor = torch.from_numpy(array)
+        return from_array(array.view(np.int16)).view(torch.bfloat16)
+    tensor = from_array(array)
     return tensor if tensor.dtype == kind else tensor.to(kind)

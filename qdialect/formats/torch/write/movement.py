@@ -17,6 +17,7 @@ from qdialect.formats.torch.write.exact import Exact
 from qdialect.formats.torch.write.grid import Grid
 from qdialect.formats.torch.write.products import torch_pads
 from qdialect.formats.torch.write.rows import Number, Properties, Results, Row, movement
+from qdialect.formats.torch.write.tensor_types import broadcast_to, integers
 from qdialect.ops.shapes import slice_bounds
 
 
@@ -32,7 +33,7 @@ def _reshape(p: Properties, x: Tensor) -> Tensor:
 
 
 def _reshape_to(p: Properties, x: Tensor, shape: Tensor) -> Tensor:
-    extents: list[int] = shape.reshape(-1).tolist()
+    extents = integers(shape)
     if not p["allowzero"]:
         extents = [x.shape[d] if n == 0 and d < x.dim() else n for d, n in enumerate(extents)]
     return x.reshape(extents)
@@ -98,8 +99,8 @@ _INSIDE: Mapping[str, Callable[[Tensor, int], Tensor]] = {
 
 
 def _pad_codes(p: Properties, grids: Sequence[Grid | None], x: Tensor) -> Tensor:
-    """Constant padding is `value` in real units, quantized half even."""
-    (grid,) = grids
+    """Constant padding is `value` in real units, quantized half even as the result is."""
+    grid = grids[-1]
     if p["mode"] != "constant" or grid is None:
         return _pad(p, x)
     inside = F.pad(torch.ones_like(x, dtype=torch.bool), torch_pads([*p["low"], *p["high"]]))
@@ -142,7 +143,7 @@ def _unsqueeze(p: Properties, x: Tensor) -> Tensor:
 
 
 def _expand(p: Properties, x: Tensor) -> Tensor:
-    return x.expand(torch.broadcast_shapes(x.shape, tuple(p["shape"])))
+    return broadcast_to(x, p["shape"])
 
 
 def _tile(p: Properties, x: Tensor) -> Tensor:
@@ -160,7 +161,7 @@ def _flip(p: Properties, x: Tensor) -> Tensor:
 
 
 def _split(p: Properties, x: Tensor) -> Results:
-    return tuple(x.split(list(p["sizes"]), p["axis"]))
+    return tuple(torch.split(x, list(p["sizes"]), p["axis"]))
 
 
 # -- between channels and space -----------------------------------------------------
@@ -193,7 +194,7 @@ def _im2col(p: Properties, x: Tensor) -> Tensor:
 
 def _im2col_codes(p: Properties, grids: Sequence[Grid | None], x: Tensor) -> Tensor:
     """Padding is real 0: the zero point."""
-    (grid,) = grids
+    grid = grids[0]
     top, left, bottom, right = p["pads"]
     widths = (left, right, top, bottom)
     if grid is None:

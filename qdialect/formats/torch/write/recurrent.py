@@ -72,7 +72,7 @@ def _lstm(
     found: list[tuple[Tensor, ...]] = []
     for now, mask in zip(x, masks, strict=True):
         total = now @ weight.T + hidden @ recurrence.T + (bias[: 4 * size] + bias[4 * size :])
-        into, out, forget, new = total.split(size, 1)
+        into, out, forget, new = torch.split(total, size, 1)
         remembered = torch.sigmoid(forget + peep_f * cell) * cell
         cell_now = remembered + torch.sigmoid(into + peep_i * cell) * new.tanh()
         hidden_now = torch.sigmoid(out + peep_o * cell_now) * cell_now.tanh()

@@ -81,8 +81,8 @@ def _place(largest: bool) -> Callable[[Properties, Tensor], Tensor]:
         rows = x.flip(p["axis"]) if p["last"] else x
         ends = rows.amax(p["axis"], keepdim=True) if largest else rows.amin(p["axis"], keepdim=True)
         found = (rows == ends) | (rows != rows)
-        places = found.to(torch.int8).argmax(p["axis"], keepdim=p["keepdims"])
-        return x.shape[p["axis"]] - 1 - places if p["last"] else places
+        places: Tensor = found.to(torch.int8).argmax(p["axis"], keepdim=p["keepdims"])
+        return places.neg() + (x.shape[p["axis"]] - 1) if p["last"] else places
 
     return floats
 

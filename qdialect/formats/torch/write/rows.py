@@ -71,7 +71,7 @@ OnFloats = Callable[..., Results]
 OnNumbers = Callable[..., Exact | Tensor]
 """Of `Properties` and a `Number` an operand; a tensor if the op is defined in floats."""
 OnCodes = Callable[..., Results]
-"""Of `Properties`, the grids of the operands, and the codes of each."""
+"""Of `Properties`, the grids of the operands and then of the results, and the codes."""
 
 
 @dataclass(frozen=True)

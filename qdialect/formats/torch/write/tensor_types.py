@@ -6,9 +6,11 @@ unsigned ones of 16 and 32 bits in the next signed type, except at the interface
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
+from torch import Tensor
 from xdsl.dialects.builtin import IndexType, IntegerType, Signedness
 from xdsl.ir import Attribute
 
@@ -65,6 +67,24 @@ def float_dtype(name: str) -> torch.dtype:
     if name not in _FLOATS:
         raise UnsupportedError(f"floats of type {name} have no form in PyTorch")
     return _FLOATS[name]
+
+
+# -- what torch leaves without types ----------------------------------------------------
+
+
+def from_array(array: Any) -> Tensor:
+    """A tensor of the memory of a numpy array."""
+    return cast("Any", torch).from_numpy(array)
+
+
+def integers(values: Tensor) -> list[int]:
+    """The elements in row-major order."""
+    return [int(n) for n in cast("Any", values.reshape(-1)).tolist()]
+
+
+def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """`x` under what its extents and `shape` broadcast to."""
+    return x.expand(cast("Any", torch).broadcast_shapes(x.shape, tuple(shape)))
 
 
 def _integer(width: int, signed: bool) -> torch.dtype:

@@ -49,7 +49,7 @@ def _max_pool(p: Properties, x: Tensor) -> Tensor:
 
 def _max_pool_codes(p: Properties, grids: Sequence[Grid | None], x: Tensor) -> Tensor:
     """Padding is below every code; of nothing but padding, the lowest code."""
-    (grid,) = grids
+    grid = grids[0]
     assert grid is not None
     return windows(p, x.to(torch.int64), grid.low).amax(-1).to(x.dtype)
 

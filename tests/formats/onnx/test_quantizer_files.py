@@ -1,0 +1,208 @@
+"""Files as NNCF, ModelOpt, AIMET, Quark, tf2onnx and ONNX Runtime's tools write them: optimized,
+they mean the same, run with and without the runtime's own rewriting, and keep their integers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx_models import ModelBuilder, export, load, ops, roundtrip
+from quantizer_files import FILES, Builder, feeds, integers, nncf_groups, quark_blocks
+
+from qdialect.context import new_context
+from qdialect.dialects.onnx import NodeOp
+from qdialect.engines.local import kept_node
+from qdialect.errors import InputError
+from qdialect.formats.onnx.read import import_model
+from qdialect.formats.onnx.write import OrtEngine
+from qdialect.reference import Interpreter
+from qdialect.targets.installed import get_target
+from qdialect.workflows.optimize_file import FileOptimization
+
+
+def optimized(model: onnx.ModelProto, folder: Path) -> tuple[onnx.ModelProto, FileOptimization]:
+    """What `qopt optimize` writes, and its work."""
+    source, path = folder / "source.onnx", folder / "out.onnx"
+    onnx.save(model, source)
+    work = FileOptimization(source, path, get_target("onnxruntime"), "exact", samples=1)
+    work.run()
+    return onnx.load(path), work
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_optimized_files_mean_the_same_and_run(name: str, tmp_path: Path) -> None:
+    file = FILES[name]()
+    written, work = optimized(file.model, tmp_path)
+    assert not work.dropped
+    onnx.checker.check_model(written)
+    meant = OrtEngine(file.meant or file.model, optimize=False)
+    plain, rewritten = OrtEngine(written, optimize=False), OrtEngine(written, optimize=True)
+    for seed in range(2):
+        x = feeds(file.model, seed)
+        (expected,) = meant.run(x).values()
+        np.testing.assert_array_equal(*plain.run(x).values(), expected)
+        (got,) = rewritten.run(x).values()
+        largest = float(np.abs(expected.astype(np.float64)).max())
+        np.testing.assert_allclose(got, expected, atol=0.02 * largest)
+    assert integers(written) >= integers(file.meant or file.model)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "control flow"])
+def test_the_interpreter_gives_what_the_runtime_gives(name: str) -> None:
+    file = FILES[name]()
+    ctx, module = load(file.model)
+    runs = Interpreter(ctx, module, functions={NodeOp.name: kept_node})
+    meant = OrtEngine(file.meant or file.model, optimize=False)
+    for seed in range(2):
+        x = feeds(file.model, seed)
+        expected = np.asarray(*meant.run(x).values(), np.float64)
+        got = np.asarray(runs.run(x)[0], np.float64)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=5e-5 * np.abs(expected).max())
+
+
+def test_what_was_read_otherwise_is_said(tmp_path: Path) -> None:
+    _, work = optimized(nncf_groups("i4").model, tmp_path)
+    assert any("'f_node' do not fit its axis" in note for note in work.notes)
+    assert work.model is not None and work.model.source is None
+    ctx = new_context()
+    import_model(nncf_groups("i4").meant, ctx)
+    assert not ctx.corrections
+
+
+# -- where scales lie ---------------------------------------------------------------------
+
+
+def cast(shape: tuple[int, ...], scales: tuple[int, ...], **attributes: int) -> onnx.ModelProto:
+    b = ModelBuilder(21)
+    random = np.random.default_rng(0)
+    b.const("w", random.integers(-128, 128, shape), np.int8)
+    b.const("s", random.uniform(0.1, 0.2, scales), np.float32)
+    b.const("z", random.integers(-5, 5, scales), np.int8)
+    b.node("DequantizeLinear", ["w", "s", "z"], "f", **attributes)
+    b.node("Add", [b.input("x", shape), "f"], "y")
+    b.output("y", shape=shape)
+    return b.model(check=False, ir_version=10)
+
+
+@pytest.mark.parametrize(
+    ("shape", "scales", "attributes", "meant", "fitting"),
+    [
+        ((8, 3, 2, 2), (8, 1, 1), {"axis": 0}, (8,), {"axis": 0}),
+        ((8, 3, 2, 2), (8, 1, 1, 1), {}, (8,), {"axis": 0}),
+        ((8, 3, 2, 2), (1, 3, 1, 1), {}, (3,), {"axis": 1}),
+        ((4, 6), (1, 6), {"axis": 0}, (6,), {"axis": 1}),
+        ((1, 6), (6,), {"axis": 0}, (6,), {"axis": 1}),
+        ((4, 6), (1, 1), {}, (), {}),
+        ((8, 6), (8, 2), {"axis": 0, "block_size": 3}, (8, 2), {"axis": 1, "block_size": 3}),
+        ((8, 6), (2, 6), {}, (2, 6), {"axis": 0, "block_size": 4}),
+        ((1, 6), (1, 2), {"axis": 0}, (1, 2), {"axis": 1, "block_size": 3}),
+    ],
+)
+def test_scales_lie_where_their_shape_says(
+    shape: Any, scales: Any, attributes: Any, meant: Any, fitting: Any
+) -> None:
+    ctx, module = load(cast(shape, scales, **attributes))
+    written = export(ctx, module)
+    x = {"x": np.zeros(shape, np.float32)}
+    expected = OrtEngine(cast(shape, meant, **fitting), optimize=False).run(x)["y"]
+    np.testing.assert_array_equal(OrtEngine(written, optimize=False).run(x)["y"], expected)
+    np.testing.assert_array_equal(Interpreter(ctx, module).run(x)[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "scales", "attributes"),
+    [
+        ((6, 6), (3, 3), {}),  # coarser along both
+        ((6, 6), (6, 6), {}),  # along either, in blocks of one
+        ((6, 4), (4,), {"axis": 0}),  # a number of scales is no place
+        ((6, 6), (6, 4), {"axis": 0, "block_size": 3}),
+        ((5, 6), (2, 6), {}),  # the last block would not be full
+    ],
+)
+def test_scales_that_fit_nowhere_are_refused(shape: Any, scales: Any, attributes: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        import_model(cast(shape, scales, **attributes), new_context())
+    assert caught.value.code == "bad-qparams"
+    assert "node 'f_node'" in str(caught.value)
+
+
+# -- Quark --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("storage", "dtype"), [("i8", np.int8), ("u16", np.uint16)])
+def test_casts_of_quark_at_every_code_and_tie(storage: str, dtype: Any) -> None:
+    info = np.iinfo(dtype)
+    zero, scale = (7, 0.125) if info.min else (40000, 0.5)
+    halves = np.arange(2 * (info.min - 3), 2 * (info.max + 3)) / 2 - zero
+    x = (halves * scale).astype(np.float32)
+    b = Builder(21, 0)
+    b.const("s", scale, np.float32)
+    b.codes("z", storage, zero)
+    b.input("x", x.shape)
+    b.node("ExtendedQuantizeLinear", ["x", "s", "z"], "q", domain="com.amd.quark")
+    b.node("ExtendedDequantizeLinear", ["q", "s", "z"], "y", domain="com.amd.quark")
+    b.output("y", shape=x.shape)
+    ctx, module = load(b.model(check=False, ir_version=10))
+    assert ops(module) == ["quant.qcast", "quant.dcast"]
+    codes = np.clip(np.rint(x.astype(np.float64) / scale) + zero, info.min, info.max)
+    expected = (codes - zero) * scale
+    np.testing.assert_array_equal(Interpreter(ctx, module).run({"x": x})[0], expected)
+    got = OrtEngine(export(ctx, module), optimize=False).run({"x": x})["y"]
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_casts_of_quark_to_floats_with_a_scale_are_kept() -> None:
+    b = Builder(17, 0)
+    b.const("s", 2.0, np.float32)
+    b.initializers.append(helper.make_tensor("z", TensorProto.FLOAT16, (), [0.0]))
+    b.node("ExtendedQuantizeLinear", [b.input("x", (3,)), "s", "z"], "q", domain="com.amd.quark")
+    b.node("ExtendedDequantizeLinear", ["q", "s", "z"], "y", domain="com.amd.quark")
+    b.output("y", shape=(3,))
+    assert ops(load(b.model(check=False))[1]) == ["onnx.node", "onnx.node"]
+
+
+@pytest.mark.parametrize("op", ["MXQuantizeDequantize", "BFPQuantizeDequantize"])
+def test_blocks_with_an_exponent_are_kept(op: str) -> None:
+    ctx, module = load(quark_blocks(op))
+    assert ops(module)[0] == "onnx.node"
+    node = export(ctx, module).graph.node[0]
+    assert node == quark_blocks(op).graph.node[0]
+
+
+# -- what the runtime does by itself --------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", ["Relu", "Clip"])
+def test_bounds_before_small_floats_stay(op: str) -> None:
+    b = Builder(19, 0)
+    b.input("x", (2, 64))
+    more = [b.const("l", 0.0, np.float32), b.const("h", 1.0, np.float32)] if op == "Clip" else []
+    b.cast_pair(b.node(op, ["x", *more], "r"), "f8", 0.1, 0)
+    model = b.finish("r_dq", ir=9)
+    _, written = roundtrip(model)
+    x = {"x": np.random.default_rng(0).normal(0, 2, (2, 64)).astype(np.float32)}
+    expected = OrtEngine(model, optimize=False).run(x)["r_dq"]
+    np.testing.assert_array_equal(OrtEngine(written, optimize=True).run(x)["r_dq"], expected)
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "MaxPool", "Relu"])
+def test_negative_scales_turn_the_order(op: str) -> None:
+    b = Builder(17, 0)
+    d = b.cast_pair(b.input("x", (1, 2, 4, 4)), "i8", -0.02, 0)
+    more: Any = {"ArgMax": {"axis": 1}, "MaxPool": {"kernel_shape": [2, 2]}}.get(op, {})
+    y = b.node(op, [d], "o", **more)
+    if op == "ArgMax":
+        b.output(y, np.int64)
+        model = b.model(check=False)
+    else:
+        b.node("QuantizeLinear", [y, "x_s", "x_z"], "oq")
+        model = b.finish(b.node("DequantizeLinear", ["oq", "x_s", "x_z"], "y"))
+    _, written = roundtrip(model)
+    x = {"x": np.random.default_rng(0).normal(0, 1, (1, 2, 4, 4)).astype(np.float32)}
+    (expected,) = OrtEngine(model, optimize=False).run(x).values()
+    (got,) = OrtEngine(written, optimize=True).run(x).values()
+    np.testing.assert_array_equal(got, expected)

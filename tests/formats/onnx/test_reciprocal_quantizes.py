@@ -1,0 +1,131 @@
+"""Quantizes that multiply by reciprocals, in ONNX: a Mul and a QuantizeLinear of scale 1, with the
+bits of the interpreter whether the runtime optimizes or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from qdialect.context import QContext, new_context
+from qdialect.formats.mlir.read import read_module
+from qdialect.formats.onnx.write import OrtEngine, write_model
+from qdialect.reference import Interpreter
+
+SHAPE = "2x3x4x64"
+TYPES = {
+    "i8": "i8:f32, 0.1:3",
+    "u8": "u8:f32, 0.0123456789:131",
+    "zero point 0": "u8:f32, 0.3",
+    "i16": "i16:f32, 0.0333333333:77",
+    "u16": "u16:f32, 0.0333333333:777",
+    "i4": "i4:f32, 0.7:-3",
+    "narrow": "i8<-127:127>:f32, 0.11",
+    "axis": "i8:f32:1, {0.1, 0.037, 0.9}",
+    "axis, zero points": "u8:f32:1, {0.1:3, 0.037:200, 0.9:128}",
+    "last axis": "i8:f32:-1, {" + ", ".join(f"{0.01 * (n + 1):.2f}" for n in range(64)) + "}",
+    "f16": "i8:f16, 0.0999755859375:3",
+    "i32": "i32:f32, 0.1",
+    "i32, axis": "i32:f32:1, {0.1:3, 0.037, 0.9}",
+}
+BEFORE = {
+    "nothing": "",
+    "relu": "nn.relu %x",
+    "a product": "nn.mul %x, %c",
+    "a quotient": "nn.div %c, %x",
+    "a sum": "nn.add %x, %c",
+}
+
+
+def ctx_and_module(text: str) -> tuple[QContext, Any]:
+    ctx = new_context()
+    return ctx, read_module(text, ctx)
+
+
+def cast(kind: str, before: str = "", floats: str = "f32") -> str:
+    codes = f"tensor<{SHAPE}x!quant.uniform<{kind.replace(':-1,', ':3,')}>>"
+    x = f"tensor<{SHAPE}x{floats}>"
+    one, kinds = f"tensor<1x{floats}>", {"%x": x, "%c": f"tensor<1x{floats}>"}
+    constant = f"  %c = nn.constant dense<0.7> : {one} : {one}\n" if "%c" in before else ""
+    operands = ", ".join(kinds[word.strip(",")] for word in before.split() if "%" in word)
+    step = f"  %y = {before} : ({operands}) -> {x}\n" if before else ""
+    return (
+        'module attributes {quant.arithmetic = "expressed"} {\n'
+        f"func.func @main(%x: {x}) -> ({codes}, {x}) {{\n{constant}{step}"
+        f'  %q = quant.qcast {"%y" if before else "%x"} {{quant.rounding = "reciprocal"}} : '
+        f"{x} to {codes}\n"
+        f"  %z = quant.dcast %q : {codes} to {x}\n"
+        f"  return %q, %z : {codes}, {x}\n}}}}"
+    )
+
+
+def inputs(scale: float, kind: Any) -> np.ndarray[Any, Any]:
+    """Half-way points of the scale, their neighbours, and what is far out."""
+    random = np.random.default_rng(3)
+    x = ((random.integers(-140, 140, (2, 3, 4, 64)) + 0.5) * scale).astype(np.float32)
+    x = (x.view(np.int32) + random.integers(-1, 2, x.shape, np.int32)).view(np.float32)
+    x.flat[:4] = [3e4, -3e4, 0, 1e-3]
+    return x.astype(kind)
+
+
+def same_in_runtime(text: str, x: np.ndarray[Any, Any]) -> onnx.ModelProto:
+    ctx, module = ctx_and_module(text)
+    expected = Interpreter(ctx, module).run([x])
+    model = write_model(module, ctx).model
+    for optimize in (False, True):
+        engine = OrtEngine(model, optimize=optimize)
+        name = engine.session.get_inputs()[0].name
+        outputs = [output.name for output in engine.session.get_outputs()]
+        if "<i4" in text:  # which numpy has no arrays of
+            outputs = outputs[1:]
+        found = engine.session.run(outputs, {name: x})
+        for ours, theirs in zip(expected[-len(outputs) :], found, strict=True):
+            np.testing.assert_array_equal(ours.view(theirs.dtype), theirs)
+    return model
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_bits_of_every_type(name: str) -> None:
+    kind = TYPES[name]
+    floats = "f16" if "f16" in kind else "f32"
+    scale = float(kind.partition(", ")[2].strip("{}").split(",")[0].split(":")[0])
+    model = same_in_runtime(cast(kind, floats=floats), inputs(scale, f"f{int(floats[1:]) // 8}"))
+    assert [n.op_type for n in model.graph.node].count("Mul") == 1
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_the_op_before_is_no_part_of_it(name: str) -> None:
+    x = inputs(0.1, np.float32)
+    model = same_in_runtime(cast(TYPES["i8"], BEFORE[name]), np.where(x == 0, 1, x))
+    kinds = [node.op_type for node in model.graph.node]
+    assert ("Sum" in kinds) == (name != "nothing")
+
+
+OPS = {
+    "a rescale": ("quant.rescale %a rounding reciprocal : {x} to {y}", ["Mul"]),
+    "an add": ("nn.add %a, %a rounding reciprocal : ({x}, {x}) -> {y}", ["Add", "Sum", "Mul"]),
+    "a mul": ("nn.mul %a, %a rounding reciprocal : ({x}, {x}) -> {y}", ["Mul", "Sum", "Mul"]),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("result", ["u8:f32, 0.037:100", "u8:f32:1, {0.037:3, 0.11:200, 0.7:128}"])
+def test_ops_on_codes(name: str, result: str) -> None:
+    """Products with a constant stand behind the float op: no integer kernel rounds so."""
+    op, between = OPS[name]
+    x, y = (f"tensor<4x3x8x8x!quant.uniform<{kind}>>" for kind in ("u8:f32, 0.05:100", result))
+    floats = "tensor<4x3x8x8xf32>"
+    text = (
+        'module attributes {quant.arithmetic = "expressed"} {\n'
+        f"func.func @main(%x: {floats}) -> {floats} {{\n"
+        f"  %a = quant.qcast %x : {floats} to {x}\n"
+        f"  %b = {op.format(x=x, y=y)}\n"
+        f"  %z = quant.dcast %b : {y} to {floats}\n"
+        f"  return %z : {floats}\n}}}}"
+    )
+    codes = np.resize(np.arange(256), (4, 3, 8, 8)) - 100
+    model = same_in_runtime(text, (codes * 0.05).astype(np.float32))
+    kinds = [n.op_type for n in model.graph.node if "Linear" not in n.op_type]
+    assert kinds == between
