@@ -6,7 +6,6 @@ integers, "b" truth values, "n5" before a shape non-negative integers below 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -43,11 +42,80 @@ def _input(word: str, generator: torch.Generator) -> Tensor:
     return torch.randn(shape, generator=generator) * 2
 
 
-UNARY = ["sin", "cos", "tan", "atan", "sinh", "cosh", "asinh", "exp", "exp2", "expm1", "erf", "erfc", "abs", "neg", "floor", "ceil", "trunc", "frac", "sign", "sigmoid", "tanh", "relu", "square", "isnan", "isinf", "logical_not", "deg2rad", "rad2deg", "sgn"]
+UNARY = (
+    "sin",
+    "cos",
+    "tan",
+    "atan",
+    "sinh",
+    "cosh",
+    "asinh",
+    "exp",
+    "exp2",
+    "expm1",
+    "erf",
+    "erfc",
+    "abs",
+    "neg",
+    "floor",
+    "ceil",
+    "trunc",
+    "frac",
+    "sign",
+    "sigmoid",
+    "tanh",
+    "relu",
+    "square",
+    "isnan",
+    "isinf",
+    "logical_not",
+    "deg2rad",
+    "rad2deg",
+    "sgn",
+)
 POSITIVE = ["log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"]
 INSIDE = ["asin", "acos", "atanh", "logit"]
-ACTIVATIONS = ["relu", "relu6", "hardtanh", "hardsigmoid", "hardswish", "mish", "silu", "gelu", "softplus", "elu", "celu", "selu", "leaky_relu", "logsigmoid", "softsign", "tanhshrink", "hardshrink", "softshrink", "rrelu"]
-BINARY = ["add", "sub", "mul", "div", "maximum", "minimum", "fmod", "remainder", "atan2", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"]
+ACTIVATIONS = (
+    "relu",
+    "relu6",
+    "hardtanh",
+    "hardsigmoid",
+    "hardswish",
+    "mish",
+    "silu",
+    "gelu",
+    "softplus",
+    "elu",
+    "celu",
+    "selu",
+    "leaky_relu",
+    "logsigmoid",
+    "softsign",
+    "tanhshrink",
+    "hardshrink",
+    "softshrink",
+    "rrelu",
+)
+BINARY = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "maximum",
+    "minimum",
+    "fmod",
+    "remainder",
+    "atan2",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+)
 
 
 class Cumulative(nn.Module):
@@ -154,7 +222,6 @@ def cases() -> list[Case]:
 
 
 def _functions() -> list[Case]:
-    f: Callable[..., Any]
     return [
         ("round_decimals", lambda x: torch.round(x, decimals=2), "f:2x3"),
         ("logit_eps", lambda x: torch.logit(x, 0.1), "u:2x3"),

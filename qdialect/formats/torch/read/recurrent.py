@@ -164,25 +164,6 @@ def _squeezed(imp: Importer, value: SSAValue, d: int) -> SSAValue:
     return imp.reshape(value, [*extents[:d], *extents[d + 1 :]])
 
 
-def cell(kind: type[nn.LstmOp | nn.GruOp]) -> Rule:
-    """`lstm_cell`, `gru_cell`: a layer of one step."""
-
-    def rule(imp: Importer, node: Node) -> Results:
-        arguments = node.arguments
-        hx = arguments["hx"]
-        names = [n for n in ("w_ih", "w_hh", "b_ih", "b_hh") if arguments.get(n) is not None]
-        x = imp.value(arguments["input"])
-        if not imp.is_float(arguments["input"]) or len(imp.extents(x)) != 2:
-            return None
-        states = [imp.value(s) for s in (hx if isinstance(hx, list) else [hx])]  # pyright: ignore[reportUnknownVariableType]
-        before = [imp.reshape(s, (_ONE, *imp.extents(s))) for s in states]
-        step = imp.reshape(x, (_ONE, *imp.extents(x)))
-        results = _layer(imp, kind, step, [arguments[n] for n in names], 1, before)
-        return None if results is None else [_squeezed(imp, r, 0) for r in results[1:]]
-
-    return rule
-
-
 def plain(activation: str) -> Rule:
     """`rnn_tanh.input`, `rnn_relu.input` as ONNX's RNN."""
 
