@@ -182,7 +182,7 @@ def _nets() -> list[Case]:
         ("prelu", made(nn.PReLU(3)), "f:2x3x4"),
         ("prelu_one", made(nn.PReLU()), "f:2x3"),
         ("embedding", made(nn.Embedding(7, 3, padding_idx=1)), "n7:2x4"),
-        ("bilinear", made(nn.Bilinear(3, 4, 2)), "f:5x3 f:5x4"),
+        ("bilinear_form", made(nn.Bilinear(3, 4, 2)), "f:5x3 f:5x4"),
         ("lstm", made(nn.LSTM(3, 4)), "f:5x2x3"),
         ("lstm_all", made(nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True)), "f:2x5x3"),
         ("lstm_no_bias", made(nn.LSTM(3, 4, bias=False)), "f:5x3"),

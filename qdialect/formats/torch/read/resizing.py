@@ -160,7 +160,7 @@ def _operand(
     return x, (before, after) if known else None
 
 
-_MODES = ("bilinear", "nearest", "bicubic")
+_MODES = ("linear", "nearest", "cubic")
 _PADDINGS = ("zeros", "border", "reflection")
 
 
