@@ -84,9 +84,9 @@ def slice_(imp: Importer, node: Node) -> Results:
     end = arguments.get("end")
     if "length" in arguments and start is not None:
         length = imp.integer(arguments["length"])
-        end = None if length is None else start + length
-        if length is None or start < 0 <= end:
+        if length is None or start < 0 <= start + length:
             return None
+        end = start + length
     stop = _TO_THE_END if end is None else imp.integer(end)
     if end is not None and imp.number(end) == shape[d]:
         stop = _TO_THE_END
