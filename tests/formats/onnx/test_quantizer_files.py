@@ -14,8 +14,7 @@ from onnx_models import ModelBuilder, export, load, ops, roundtrip
 from quantizer_files import FILES, Builder, feeds, integers, nncf_groups, quark_blocks
 
 from qdialect.context import new_context
-from qdialect.dialects.onnx import NodeOp
-from qdialect.engines.local import kept_node
+from qdialect.engines.local import KEPT_NODES
 from qdialect.errors import InputError
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import OrtEngine
@@ -55,7 +54,7 @@ def test_optimized_files_mean_the_same_and_run(name: str, tmp_path: Path) -> Non
 def test_the_interpreter_gives_what_the_runtime_gives(name: str) -> None:
     file = FILES[name]()
     ctx, module = load(file.model)
-    runs = Interpreter(ctx, module, functions={NodeOp.name: kept_node})
+    runs = Interpreter(ctx, module, functions=KEPT_NODES)
     meant = OrtEngine(file.meant or file.model, optimize=False)
     for seed in range(2):
         x = feeds(file.model, seed)
