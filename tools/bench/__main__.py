@@ -16,6 +16,8 @@ COMMANDS = {
     "components": Subcommand("tests.support.components", "what component qparams are worth, in dB"),
     "engines": Subcommand("tools.bench.engines", "networks in engines of others, bit for bit"),
     "memory": Subcommand("tests.support.large_models", "memory of models of large weights"),
+    "torch": Subcommand("tools.bench.torch_nets", "networks of PyTorch, against its own engines"),
+    "tico": Subcommand("tools.bench.tico", "exported programs, beside Circle files of TICO"),
     "corpus": Subcommand("tools.bench.corpus", "make the quantized networks to measure on"),
 }
 

@@ -191,9 +191,8 @@ def _seeded(model: nn.Module) -> nn.Module:
     return model
 
 
-def _minilm(path: Path) -> nn.Module:
-    """The sentence encoder all-MiniLM-L6-v2 out of its weights."""
-    content = path.read_bytes()
+def minilm(content: bytes) -> nn.Module:
+    """The sentence encoder all-MiniLM-L6-v2 out of its weights, a safetensors file."""
     length = int.from_bytes(content[:8], "little")
     header, data = json.loads(content[8 : 8 + length]), content[8 + length :]
     names = {
@@ -230,7 +229,7 @@ def export(name: str, target: Path, weights: Path | None = None) -> None:
     if kind == "minilm":
         if weights is None:
             raise SystemExit("minilm takes its weights")
-        model = _minilm(weights)
+        model = minilm(weights.read_bytes())
     else:
         made = {"encoder": Encoder, "decoder": Decoder, "llama": Llama}[kind]
         model = _seeded(made(**SIZES[rest[0]]))

@@ -72,6 +72,28 @@ def recurrent(kind: type[nn.LstmOp | nn.GruOp]) -> Rule:
     return rule
 
 
+def cell(kind: type[nn.LstmOp | nn.GruOp]) -> Rule:
+    """`lstm_cell`, `gru_cell`: a layer of one step, [batch, size] to the next states."""
+
+    def rule(imp: Importer, node: Node) -> Results:
+        arguments = node.arguments
+        x, hx = imp.value(arguments["input"]), arguments["hx"]
+        states = [imp.value(state) for state in ([hx] if isinstance(hx, Ref) else hx)]
+        names = ("w_ih", "w_hh", "b_ih", "b_hh")
+        weights: list[Ref] = [arguments[n] for n in names if arguments.get(n) is not None]
+        shapes = [imp.extents(value) for value in (x, *states)]
+        if not imp.is_float(arguments["input"]) or len(weights) == 3 or {*map(len, shapes)} != {2}:
+            return None
+        x, *states = (
+            imp.reshape(value, (_ONE, *shape))
+            for value, shape in zip((x, *states), shapes, strict=True)
+        )
+        results = _layer(imp, kind, x, weights, 1, states)
+        return None if results is None else [_squeezed(imp, value, 0) for value in results[1:]]
+
+    return rule
+
+
 def _parts(imp: Importer, state: Ref, layers: int, dirs: int, unbatched: bool) -> list[SSAValue]:
     """The first states of each layer, [dirs, batch, h]."""
     value = imp.value(state)

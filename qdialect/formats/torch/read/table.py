@@ -245,6 +245,8 @@ _LAYERS: Mapping[str, Rule] = {
         for rank in (1, 2, 3)
     },
     "lstm": recurrent.recurrent(nn.LstmOp),
+    "lstm_cell": recurrent.cell(nn.LstmOp),
+    "gru_cell": recurrent.cell(nn.GruOp),
     "gru": recurrent.recurrent(nn.GruOp),
     "rnn_tanh": recurrent.plain("Tanh"),
     "rnn_relu": recurrent.plain("Relu"),
