@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 import qdialect as qd
 from qdialect.context import new_context
-from qdialect.dialects.onnx import NodeOp
-from qdialect.engines.local import kept_node
+from qdialect.engines.local import KEPT_NODES
 from qdialect.formats.mlir.read import read_module, verify_module
 from qdialect.ops.registry import op_names
 from qdialect.quant.arithmetic import ARITHMETIC_KEY, IN_FLOATS
@@ -50,7 +49,7 @@ def model_of(text: str, *, in_floats: bool = False) -> qd.Model:
 
 
 def interpreted(model: qd.Model, inputs: Sequence[Array]) -> list[Array]:
-    functions = {NodeOp.name: kept_node}
+    functions = KEPT_NODES
     return Interpreter(model.ctx, model.module, functions=functions).run(inputs)
 
 
