@@ -13,6 +13,7 @@ from qdialect.dialects.onnx import package
 from qdialect.errors import InputError
 from qdialect.formats.torch.program import ELEMENT_TYPES, Program, Weight
 from qdialect.formats.torch.schema import SCHEMA, read_program
+from qdialect.formats.torch.subclasses import with_inner_tensors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +51,7 @@ def read_exported(exported: Any) -> Program:
         "range_constraints": ranges,
     }
     tensors = {**exported.constants, **exported.state_dict}
-    return read_program(whole, _Weights(tensors), None)
+    return with_inner_tensors(read_program(whole, _Weights(tensors), None))
 
 
 def _bound(value: Any) -> int | None:
@@ -66,7 +67,7 @@ class _Weights(Mapping[str, Weight]):
         self._tensors = tensors
 
     def __getitem__(self, path: str) -> Weight:
-        tensor = self._tensors[path]
+        tensor = self._found(path)
         codes = _codes()
         if tensor.dtype not in codes:
             raise InputError(
@@ -74,6 +75,23 @@ class _Weights(Mapping[str, Weight]):
                 code="invalid-torch",
             )
         return Weight(codes[tensor.dtype], _array(tensor))
+
+    def _found(self, path: str) -> Any:
+        """A tensor, or the part of a tensor subclass that the end of the path names."""
+        owner, _, attribute = path.rpartition(".")
+        if path in self._tensors or not owner:
+            return self._tensors[path]
+        part = getattr(self._found(owner), attribute, None)
+        if not hasattr(part, "dtype"):
+            raise KeyError(path)
+        return part
+
+    def __contains__(self, path: object) -> bool:
+        try:
+            self._found(str(path))
+        except KeyError:
+            return False
+        return True
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)

@@ -22,6 +22,8 @@ from qdialect.quant import UniformType, element_type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.formats.torch.read.chosen import Scale
+
 
 class Importer(Builder):
     """The state of one import; import functions use its methods."""
@@ -40,6 +42,8 @@ class Importer(Builder):
         self.read: set[str] = set()
         #: their names as users know them
         self.paths: dict[str, str] = {}
+        #: quantization parameters that the program chooses as it runs, by the names of their parts
+        self.chosen: dict[str, Scale] = {}
 
     def value(self, argument: Any, element: Attribute | None = None) -> SSAValue:
         """A tensor, as it was computed or as a constant; a number as a tensor of rank 0 of type

@@ -46,7 +46,7 @@ from qdialect.formats.torch.read.table import NOTHING, rule_of
 from qdialect.ops import KEY
 from qdialect.quant import ARITHMETIC_KEY, IN_FLOATS, quant_element
 
-OPSET = 18
+OPSET = 23
 """The opset in which nodes of ONNX are written that stand for functions `nn` has no op for."""
 
 

@@ -1,24 +1,27 @@
 """Quantize and dequantize as PyTorch's quantizers write them.
 
 PyTorch multiplies by the float32 nearest to 1 / scale where ONNX divides; the zero point is added
-behind the rounding.  A quantize says so by its rounding, `reciprocal`.
+behind the rounding.  A quantize says so by its rounding, `reciprocal`.  It computes in float32
+whatever the type of the floats is; scales are the float32 numbers that it multiplies by.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import SSAValue
 
+from qdialect import ops as nn
 from qdialect.dialects.onnx import FLOATS
-from qdialect.errors import InputError
-from qdialect.formats.torch.program import ELEMENT_TYPES, ElementType, Node, Ref
-from qdialect.formats.torch.read.rows import Results
-from qdialect.ops.constants import element_name
+from qdialect.formats.torch.program import ElementType, Node, Ref
+from qdialect.formats.torch.read import run_time
+from qdialect.formats.torch.read.parameters import SPELLINGS, Grid, known, qparams, storage
+from qdialect.formats.torch.read.rows import Results, Rule
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import (
     ROUNDING_KEY,
+    DCastOp,
     QCastOp,
     SCastOp,
     UniformType,
@@ -29,26 +32,48 @@ from qdialect.quant import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from xdsl.ir import Attribute
+
     from qdialect.formats.torch.read.importer import Importer
 
 RECIPROCAL = StringAttr("reciprocal")
 
 
 def quantize(imp: Importer, node: Node) -> Results:
-    """`quantize_per_tensor`, `quantize_per_channel`: a `quant.qcast`."""
+    """`quantize_per_tensor`, `quantize_per_channel`: a `quant.qcast`, or float arithmetic where
+    the parameters are those of no type."""
     x = cast("Ref", node.arguments["input"])
-    expressed = imp.kind(x)
-    if expressed not in FLOATS:
+    stored = stored_of(imp, node)
+    if imp.kind(x) not in FLOATS or stored is None:
         return None
-    params = qparams(imp, node, element_name(expressed))
+    grid = grid_of(imp, node)
+    if grid is None:
+        return run_time.quantize(imp, node, stored)
+    value = quantized(imp, imp.cast(imp.value(x), f32), stored, grid)
+    return None if value is None else [value]
+
+
+def quantized(imp: Importer, value: SSAValue, stored: Storage, grid: Grid) -> SSAValue | None:
+    """Floats quantized as PyTorch does; None where no type has the parameters."""
+    import numpy as np
+
+    params = qparams(stored, grid)
     if params is None:
         return None
-    value = imp.value(x)
-    return [quantized(imp, value, params)]
+    factors = (1 / grid.scales.astype(np.float64)).astype(np.float32)
+    same = (1 / grid.scales.astype(np.float32).astype(np.float64)).astype(np.float32)
+    if np.array_equal(factors, same):
+        return _cast(imp, value, params)
+    # The reciprocal of the double is another number than that of the float32.
+    if not params.is_per_tensor:
+        return None
+    product = imp.build(nn.MulOp, value, imp.array_of(factors.reshape(()), f32))
+    codes = _cast(imp, product, QParams.per_tensor(stored, 1.0, params.zero_point))
+    return read_under(imp, codes, params)
 
 
-def quantized(imp: Importer, value: SSAValue, params: QParams) -> SSAValue:
-    """A value quantized as PyTorch does."""
+def _cast(imp: Importer, value: SSAValue, params: QParams) -> SSAValue:
     cast_ = QCastOp(value, with_element(value.type, UniformType(params)))
     cast_.attributes[ROUNDING_KEY] = RECIPROCAL
     return imp.emit(cast_).results[0]
@@ -58,19 +83,50 @@ def dequantize(imp: Importer, node: Node) -> Results:
     """`dequantize_per_tensor`, `dequantize_per_channel`: a `quant.dcast` of codes."""
     name = node.results[0]
     assert isinstance(name, str)
-    params = qparams(imp, node, element_name(imp.element(name)))
-    if params is None:
+    stored, argument = stored_of(imp, node), cast("Ref", node.arguments["input"])
+    if stored is None:
         return None
-    return [imp.dequantized(codes(imp, cast("Ref", node.arguments["input"]), params))]
+    grid = grid_of(imp, node)
+    if grid is None:
+        return run_time.dequantize(imp, node)
+    params = None if wraps(stored, grid.zeros) else qparams(stored, grid)
+    if params is None or not _is_exact(stored, imp.element(name)):
+        return None
+    return [imp.cast(imp.dequantized(codes(imp, argument, params)), imp.element(name))]
+
+
+def wraps(stored: Storage, zeros: NDArray | None) -> bool:  # pyright: ignore[reportMissingTypeArgument,reportUnknownParameterType]
+    """Whether the difference of codes and zero points may leave the type that it has: both have
+    8 bits and one signedness."""
+    import numpy as np
+
+    if zeros is None or zeros.dtype != np.dtype(f"{'i' if stored.signed else 'u'}1"):  # pyright: ignore[reportUnknownMemberType]
+        return False
+    low, high = stored.full_range
+    steps = zeros.astype(np.int64)
+    return bool((stored.min - steps < low).any() or (stored.max - steps > high).any())
+
+
+def _is_exact(stored: Storage, element: Attribute) -> bool:
+    """Whether a float of this type has all differences of codes and zero points: PyTorch takes
+    them in the type of the result."""
+    from qdialect.ops.constants import element_name
+
+    most = {"f32": 1 << 62, "f16": 1 << 11, "bf16": 1 << 8}.get(element_name(element), 0)
+    return stored.max - stored.min <= most
 
 
 def codes(imp: Importer, argument: Ref, params: QParams) -> SSAValue:
     """Stored integers read under `params`: a constant of the quantized type, the quantized value
     that the program has, or a `quant.scast` of its integers."""
-    element = UniformType(params)
     if argument.name in imp.weights:
-        return imp.quantized_constant(argument.name, element)
-    value = imp.value(argument)
+        return imp.quantized_constant(argument.name, UniformType(params))
+    return read_under(imp, imp.value(argument), params)
+
+
+def read_under(imp: Importer, value: SSAValue, params: QParams) -> SSAValue:
+    """The stored integers of a value, read under other parameters."""
+    element = UniformType(params)
     if element_type(value.type) == element:
         return value
     if isinstance(element_type(value.type), UniformType):
@@ -79,28 +135,63 @@ def codes(imp: Importer, argument: Ref, params: QParams) -> SSAValue:
     return imp.emit(SCastOp(value, with_element(value.type, element))).results[0]
 
 
-def qparams(imp: Importer, node: Node, expressed: str) -> QParams | None:
-    """The parameters of a quantize or dequantize; None where they are not known before the run.
-
-    InputError (`bad-qparams`) for parameters that no type has.
-    """
+def stored_of(imp: Importer, node: Node) -> Storage | None:
+    """The storage of a quantize or dequantize with its bounds; None for one that is not known."""
     arguments = node.arguments
     kind: ElementType = arguments["dtype"]
-    spelling = ELEMENT_TYPES.get(kind.code, "").replace("ui", "u")
-    low, high = (imp.integer(arguments[name]) for name in ("quant_min", "quant_max"))
-    if spelling.lstrip("ui") not in ("8", "16", "32") or low is None or high is None:
+    spelling = SPELLINGS.get(kind.code)
+    bounds = [_whole(imp, arguments[name]) for name in ("quant_min", "quant_max")]
+    if spelling is None or bounds[0] is None or bounds[1] is None:
         return None
-    scales = imp.array(arguments.get("scale", arguments.get("scales")))
-    zeros = imp.array(arguments.get("zero_point", arguments.get("zero_points")))
-    if scales is None:
+    return storage(spelling, bounds[0], bounds[1])
+
+
+def _whole(imp: Importer, argument: object) -> int | None:
+    """An integer argument, or a tensor of one integer."""
+    array = known(imp, argument)
+    return imp.integer(argument) if array is None or array.size != 1 else int(array.reshape(()))
+
+
+def grid_of(imp: Importer, node: Node) -> Grid | None:
+    """The parameters of a quantize or dequantize; None where only a run has them."""
+    arguments = node.arguments
+    scales = known(imp, arguments.get("scale", arguments.get("scales")))
+    points = arguments.get("zero_point", arguments.get("zero_points"))
+    zeros = known(imp, points)
+    if scales is None or (zeros is None and points is not None):
         return None
-    try:
-        storage = Storage.of(spelling, low, high)
-        numbers = [float(scale) for scale in scales.reshape(-1)]
-        points = [int(z) for z in zeros.reshape(-1)] if zeros is not None else [0] * len(numbers)
-        if "axis" not in arguments:
-            return QParams.per_tensor(storage, numbers[0], points[0], expressed)
-        rank = len(imp.extents_of(arguments["input"]))
-        return QParams.per_axis(storage, int(arguments["axis"]) % rank, numbers, points, expressed)
-    except ValueError as error:
-        raise InputError(str(error), where=imp.program.where(node), code="bad-qparams") from None
+    if "group_size" in arguments:
+        shape = [extent.number or 0 for extent in imp.extents_of(arguments["input"])]
+        group = min(int(arguments["group_size"]), shape[-1])
+        return Grid(scales, zeros, blocks=[1] * (len(shape) - 1) + [group], shape=shape)
+    if "axis" not in arguments:
+        return Grid(scales, zeros)
+    rank = len(imp.extents_of(arguments["input"]))
+    return Grid(scales, zeros, axis=int(arguments["axis"]) % rank)
+
+
+def from_integers(other: Rule) -> Rule:
+    """`to` floats: stored integers of the program are codes of scale 1; anything else as `other`
+    reads it."""
+
+    def rule(imp: Importer, node: Node) -> Results:
+        name, argument = node.results[0], node.arguments["self"]
+        if not isinstance(name, str) or not isinstance(argument, Ref) or imp.element(name) != f32:
+            return other(imp, node)
+        value = _stored_weight(imp, argument)
+        if value is None:
+            return other(imp, node)
+        spelling = SPELLINGS[imp.program.graph.tensors[argument.name].code]
+        element = UniformType(QParams.per_tensor(spelling, 1.0))
+        value = imp.emit(SCastOp(value, with_element(value.type, element))).results[0]
+        return [imp.emit(DCastOp(value, with_element(value.type, f32))).results[0]]
+
+    return rule
+
+
+def _stored_weight(imp: Importer, argument: Ref) -> SSAValue | None:
+    """A tensor of 8 bits whose numbers are known, of at least two dimensions."""
+    tensor = imp.program.graph.tensors.get(argument.name)
+    if tensor is None or tensor.code not in (1, 2) or len(tensor.shape) < 2:
+        return None
+    return imp.value(argument) if known(imp, argument) is not None else None

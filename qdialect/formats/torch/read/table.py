@@ -14,6 +14,7 @@ from qdialect.formats.torch.read import (
     arithmetic,
     creation,
     elementwise,
+    fake_quantize,
     functions,
     indexing,
     layers,
@@ -25,7 +26,9 @@ from qdialect.formats.torch.read import (
     reductions,
     repeats,
     resizing,
+    run_time,
     shaping,
+    torchao,
 )
 from qdialect.formats.torch.read.rows import Rule, same
 from qdialect.ops.declare import DECLARED
@@ -201,7 +204,7 @@ _REDUCTIONS: Mapping[str, Rule] = {
 }
 
 _LAYERS: Mapping[str, Rule] = {
-    "linear": products.linear,
+    "linear": run_time.integer_linear(products.linear),
     "matmul": products.matmul,
     "mm": products.matmul,
     "bmm": products.matmul,
@@ -299,8 +302,8 @@ _CREATION: Mapping[str, Rule] = {
     **dict.fromkeys(("ones", "ones_like", "new_ones"), creation.full(1)),
     "arange": creation.arange,
     "scalar_tensor": creation.scalar,
-    "to": elementwise.convert,
-    "_to_copy": elementwise.convert,
+    "to": quantized.from_integers(elementwise.convert),
+    "_to_copy": quantized.from_integers(elementwise.convert),
     "type_as": elementwise.convert,
 }
 
@@ -334,6 +337,11 @@ RULES: Mapping[str, Rule] = {
     "quantized_decomposed.quantize_per_channel": quantized.quantize,
     "quantized_decomposed.dequantize_per_tensor": quantized.dequantize,
     "quantized_decomposed.dequantize_per_channel": quantized.dequantize,
+    "quantized_decomposed.dequantize_per_channel_group": quantized.dequantize,
+    "quantized_decomposed.choose_qparams": run_time.choose_qparams(symmetric=False),
+    "quantized_decomposed.choose_qparams_symmetric": run_time.choose_qparams(symmetric=True),
+    **fake_quantize.RULES,
+    **torchao.RULES,
 }
 
 
