@@ -136,12 +136,15 @@ def _tried(function: Callable[..., Any], tensors: Sequence[Any]) -> tuple[str, s
         return "refused", str(error).splitlines()[0].rpartition("error: ")[2][:160]
     except Exception as error:  # a defect of ours
         return "crash", f"{type(error).__name__}: {error}"[:160]
-    if len(results) != len(expected):
+    if len(results) < len(expected):
         return "wrong", f"{len(results)} results instead of {len(expected)}"
-    for result, tensor in zip(results, expected, strict=True):
+    # Behind the results are inputs that the op writes; what draws numbers cannot be compared.
+    for result, tensor in zip(
+        results, () if is_random(module, tensors) else expected, strict=False
+    ):
         if (difference := _difference(result, tensor)) is not None:
             return "wrong", difference
-    return "kept" if "torch.node" in str(model) else "equal", ""
+    return "kept" if kept else "equal", ""
 
 
 def _flat(value: Any) -> list[Any]:
