@@ -115,6 +115,7 @@ def _tried(function: Callable[..., Any], tensors: Sequence[Any]) -> tuple[str, s
     import torch
 
     import qdialect as qd
+    from qdialect.dialects.torch import TorchNodeEffects, TorchNodeOp
     from qdialect.reference.machine import argument_names
 
     class Module(torch.nn.Module):
