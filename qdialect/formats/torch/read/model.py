@@ -125,17 +125,24 @@ class _Walk:
         """Build the ops of a node by its row; a `torch.node` where that has none."""
         imp = self._imp
         imp.begin(node)
-        if fold(imp, node):
-            return
         rule = rule_of(node.target)
         try:
+            if fold(imp, node):
+                return
             results = rule(imp, node) if rule is not None else None
             if results is None:
                 imp.take_back()
                 results = keep(imp, node)
         except VerifyException as error:
             raise imp.invalid(str(error)) from None
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        except (
+            KeyError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            ValueError,
+            OverflowError,
+        ) as error:
             raise imp.invalid(f"'{node.target}' has arguments of another form: {error}") from None
         self._finish(node, results)
 
