@@ -23,7 +23,7 @@ from qdialect.passes.casts.boundary_fixes import mended_boundaries
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, element_type, quant_element
 from qdialect.report.cost import price
 from qdialect.report.histograms import range_of
-from qdialect.rewrite.remarks import location_text
+from qdialect.rewrite.remarks import location_text, name_text
 
 _TEXT = 160
 """Characters shown of a type or an attribute."""
@@ -117,7 +117,9 @@ class _Reader:
             [self._type(value.type) for value in op.results],
             _attributes(op),
         )
-        node.label = node.keys[-1] if node.keys else node.location.rpartition("/")[2]
+        node.label = (
+            node.keys[-1] if node.keys else name_text(op) or node.location.rpartition("/")[2]
+        )
         if op.operands and all(value in self.constants for value in op.operands):
             source = self.constants[op.operands[0]]
             self.constants |= dict.fromkeys(op.results, source)

@@ -163,3 +163,11 @@ def place_of(op: Operation) -> str:
 def key_text(op: Operation) -> str:
     """The op's stable key (several joined by commas), or nothing."""
     return ",".join(keys_of(op))
+
+
+def name_text(op: Operation) -> str:
+    """What people know an op by: its key, else what it was built for (the node that its location
+    names), or nothing."""
+    location = op.location
+    named = location.desc.data if isinstance(location, NameLoc) else ""
+    return key_text(op) or named

@@ -23,7 +23,7 @@ from qdialect.dialects.torch import TorchNodeOp
 from qdialect.ops import BlobAttr, ConstantOp, keys_of
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
-from qdialect.rewrite.remarks import key_text, location_text
+from qdialect.rewrite.remarks import location_text, name_text
 from qdialect.workflows.target_report import TargetReport, target_report
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _boundary(finding: Finding) -> Boundary:
     return Boundary(
         finding.code,
         _kind(op) if isinstance(op, NodeOp | TorchNodeOp | UnregisteredOp) else op.name,
-        op.sym_name.data if isinstance(op, FuncOp) else key_text(op),
+        op.sym_name.data if isinstance(op, FuncOp) else name_text(op),
         location_text(op.location),
         finding.message,
         finding.flops,

@@ -27,7 +27,7 @@ from qdialect.dialects.onnx import NodeOp
 from qdialect.dialects.torch import TorchNodeOp
 from qdialect.ops import ConstantOp
 from qdialect.quant import DCastOp, QCastOp, SCastOp, element_type, quant_element
-from qdialect.rewrite.remarks import key_text, location_text
+from qdialect.rewrite.remarks import location_text, name_text
 from qdialect.targets.base import Target
 
 AS_KERNELS_RUN = "integerize,fold-rescale,cse,dce"
@@ -173,4 +173,4 @@ def _name(op: Operation) -> str:
 
 
 def _place(op: Operation) -> str:
-    return key_text(op) or location_text(op.location)
+    return name_text(op) or location_text(op.location)

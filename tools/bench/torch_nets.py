@@ -34,6 +34,7 @@ from torch.fx import Interpreter, Node
 import qdialect as qd
 from qdialect.errors import QError
 from qdialect.formats.onnx.write.executed import Executed, optimized_engine
+from qdialect.reference.machine import argument_names
 from qdialect.workflows.optimize_file import FileOptimization
 from tests.support.tables import put, step, table
 from tools.bench.torch_models import NETS, Array, Inputs, Net, Sample
@@ -257,9 +258,10 @@ def differing_codes(program: Any, inputs: Inputs) -> tuple[int, int, int]:
         plain.outputs.append(Output("output", Ref(name), name))
         plain.graph.outputs.append(Ref(name))
     model = qd.Model(import_program(plain, ctx), ctx)
-    found = list(qd.run(model, [tensor.numpy() for tensor in inputs]))[-len(names) :]
+    feeds = {n: t.numpy() for n, t in zip(argument_names(model.function()), inputs, strict=True)}
+    found = list(qd.run(model, feeds).values())[-len(names) :]
     apart = [
-        np.abs(np.asarray(ours).astype(np.int64) - recorder.codes[name])
+        np.abs(ours.astype(np.int64) - recorder.codes[name].astype(np.int64))
         for name, ours in zip(names, found, strict=True)
     ]
     return (

@@ -40,6 +40,17 @@ _READ_ONLY = frozenset({"expand", "expand_as", "diagonal", "as_strided", "unfold
 """Views that are read after a write to their base, but not written themselves."""
 _VIEWS = _SAME_SHAPE | _RESHAPES | _MAY_COPY | _ORDERS | _PARTS | _LISTS | _READ_ONLY
 
+MALFORMED = (
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
+"""What a program gives rise to that lacks an entry, or has one of another kind."""
+
 _INLINED = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast", "wrap"})
 
 
@@ -65,8 +76,8 @@ def functional(program: Program) -> Program:
         if not any(_writes(node) for node in graph.nodes):
             return replace(program, graph=graph)
         return _Rewriting(replace(program, graph=graph)).run()
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
-        reason = f"malformed program: {error}"
+    except MALFORMED as error:
+        reason = f"malformed program: {error!r}"
         raise InputError(reason, where=program.where(), code="invalid-torch") from None
 
 
