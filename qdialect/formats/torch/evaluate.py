@@ -94,8 +94,9 @@ def overload_of(op: TorchNodeOp) -> Any:
         schema = found._schema
     except (AttributeError, RuntimeError):
         raise _refused(op, "this PyTorch has no such op") from None
-    tensors = all(_is_tensor(entry.type) for entry in schema.returns)
-    if schema.is_mutable or not tensors or not schema.returns or not op.operands:
+    gives = [_is_tensor(entry.type) for entry in schema.returns]
+    takes = [_is_tensor(entry.type) for entry in schema.arguments]
+    if schema.is_mutable or not gives or not all(gives) or not any(takes) or not op.operands:
         raise _refused(op, "it is no function of tensors")
     return found
 
