@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import qdialect as qd
 from qdialect.context import new_context
+from qdialect.dialects.onnx import NodeOp
 from qdialect.engines.local import KEPT_NODES
 from qdialect.formats.mlir.read import read_module, verify_module
 from qdialect.ops.registry import op_names
