@@ -66,7 +66,7 @@ __all__ = [
 def optimize(
     model: Model,
     target: str | Target = "onnxruntime",
-    numerics: str = "exact",
+    numerics: str | None = None,
     *,
     check: int = 0,
     verify_each: bool = False,
@@ -74,6 +74,8 @@ def optimize(
 ) -> Model:
     """A new model that computes the same (within `numerics`) and runs faster on `target`.
 
+    Without `numerics` it is `exact`, but where quantizes multiply by rounded reciprocals, as
+    PyTorch's do, and the target divides: they do too, which is `ties`.
     With `check` it is compared with the given one on so many random inputs (see `qdialect.check`).
     """
     from qdialect.workflows import optimize as work
@@ -81,7 +83,7 @@ def optimize(
     return work.optimize(
         model,
         resolved_target(target),
-        check_numerics(numerics),
+        None if numerics is None else check_numerics(numerics),
         check=check,
         verify_each=verify_each,
         instrumentation=instrumentation,

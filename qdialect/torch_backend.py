@@ -250,12 +250,21 @@ def _closed(graph: Any, inputs: Sequence[Any], given: Sequence[int]) -> Any:
             with module.graph.inserting_before(node):
                 node.replace_all_uses_with(module.graph.get_attr(name))
         else:
-            for user in list(node.users):
-                user.args = fx.map_arg(user.args, lambda n, v=value, p=node: v if n is p else n)
-                user.kwargs = fx.map_arg(user.kwargs, lambda n, v=value, p=node: v if n is p else n)
+            _replace(node, value)
         module.graph.erase_node(node)
     module.recompile()
     return module
+
+
+def _replace(node: Any, value: Any) -> None:
+    """Put a number in the place of a node."""
+
+    def other(found: Any) -> Any:
+        return value if found is node else found
+
+    mapped = package("torch.fx").map_arg
+    for user in list(node.users):
+        user.args, user.kwargs = mapped(user.args, other), mapped(user.kwargs, other)
 
 
 def _check_outputs(exported: Any) -> None:

@@ -56,6 +56,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 MAY_IMPORT["workflows"] = frozenset(MAY_IMPORT) - {"syntax"}
 MAY_IMPORT["api"] = MAY_IMPORT["workflows"] | {"workflows"}
 MAY_IMPORT["cli"] = MAY_IMPORT["api"] | {"api"}
+MAY_IMPORT["torch_backend"] = MAY_IMPORT["api"] | {"api"}
 MAY_IMPORT["lsp"] = MAY_IMPORT["cli"] | {"cli"}
 MAY_IMPORT["testing"] = MAY_IMPORT["cli"] | {"cli"}
 """What a part may import, wherever in a file the import stands."""

@@ -20,7 +20,8 @@ def run(args: Arguments) -> int:
     rules, codes = args.texts("rule"), args.texts("code")
     if keys and (rules or codes):
         raise UsageError("--rule and --code are for all ops, --op for some")
-    numerics = api.check_numerics(args.text("numerics") or "exact")
+    level = args.text("numerics")
+    numerics = None if level is None else api.check_numerics(level)
     before = api.load(args.positional[0])
     after = api.optimize(before, args.text("target") or "onnxruntime", numerics)
     if not keys:

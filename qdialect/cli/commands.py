@@ -34,7 +34,10 @@ _RUNTIME = switch(
 
 _TARGET = value("target", "NAME", "what it will run on (default: onnxruntime)")
 _NUMERICS = value(
-    "numerics", "LEVEL", "how much answers may change (default: exact)", choices=LEVELS
+    "numerics",
+    "LEVEL",
+    "how much answers may change (default: exact, or ties where quantizes multiply by reciprocals)",
+    choices=LEVELS,
 )
 _RESULT = value("o output-file", "OUT", "where to write the result", writes=True)
 _DATA = value("data d", "DIR|NPZ", ".npz or .npy file, or a folder of them")

@@ -217,6 +217,12 @@ def _entries() -> tuple[PassEntry, ...]:
             (("multiple", "int", "0", "of what; default 0: the target says which"), *_RULES),
         ),
         PassEntry(
+            "finer-weights",
+            "write weights of few bits as multiples of a power of two, for a bias of finer steps",
+            f"{here}.lowering.finer_weights:FinerWeightsPass",
+            _RULES,
+        ),
+        PassEntry(
             "fit-sums",
             "round weights again whose sums may leave what the target adds them up in",
             f"{here}.lowering.fit_sums:FitSumsPass",

@@ -274,6 +274,7 @@ TARGET = _OnnxRuntime(
             "form-floats",
             "channels-last",
             "widen-channels",
+            "finer-weights",
             "part-biases{numerics=LEVEL}",
             "dequantize-at-load",
         ),

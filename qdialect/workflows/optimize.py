@@ -52,14 +52,14 @@ Watchers = Callable[[QContext], Sequence[Instrumentation]]
 def optimize(
     model: Model,
     target: Target,
-    numerics: str,
+    numerics: str | None = None,
     *,
     check: int = 0,
     verify_each: bool = False,
     instrumentation: Sequence[Instrumentation] = (),
 ) -> Model:
     """See `qdialect.api.optimize`: an error of a rewrite is the caller's to see."""
-    pipeline = optimize_pipeline(target, numerics)
+    pipeline = optimize_pipeline(target, numerics or "exact", numerics or "ties")
     start = with_bodies(model, pipeline, target)
     optimized = run_passes(
         start.model,

@@ -26,7 +26,7 @@ from pathlib import Path
 from qdialect.errors import InputError, UsageError, Where
 from qdialect.weights import save_text
 
-SUFFIXES = (".onnx", ".mlir", ".mlirbc")
+SUFFIXES = (".onnx", ".pt2", ".mlir", ".mlirbc")
 RECORDS = ".qopt"
 
 Watch = Callable[[Iterable["Future[Outcome]"], int], Iterable["Future[Outcome]"]]

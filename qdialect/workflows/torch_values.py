@@ -8,9 +8,9 @@ submodule gives what it returns, under its path.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from qdialect.dialects.onnx import package
 from qdialect.errors import UsageError
@@ -96,20 +96,29 @@ def _of_graph(module: Any, tensors: Sequence[Any]) -> list[KeyedValue]:
     found: list[KeyedValue] = []
     single = Counter(_path(node) for node in module.graph.nodes if node.op == "call_function")
 
-    class Recording(torch.fx.Interpreter):  # type: ignore[misc, name-defined]
-        def run_node(self, n: Any) -> Any:
-            result = super().run_node(n)
-            results = result if isinstance(result, list | tuple) else [result]
-            keys = _keys(n, single)
-            for index, value in enumerate(results):
-                if keys and isinstance(value, torch.Tensor):
-                    types = n.meta.get("types")
-                    found.extend(_entry(keys, index, value, types[index] if types else None))
-            return result
+    interpreter = torch.fx.Interpreter(module)
+    run = interpreter.run_node
 
+    def listen(node: Any) -> Any:
+        result = run(node)
+        keys, types = _keys(node, single), node.meta.get("types")
+        for index, value in enumerate(_results(result)):
+            if keys:
+                found.extend(_entry(keys, index, value, types[index] if types else None))
+        return result
+
+    interpreter.run_node = listen
     with torch.no_grad():
-        Recording(module).run(*tensors)
+        interpreter.run(*tensors)
     return found
+
+
+def _results(result: Any) -> list[Any]:
+    """The tensors of what a node or a module gives; none if it gives other things too."""
+    several = isinstance(result, list | tuple)
+    tensors: list[Any] = list(cast("Sequence[Any]", result)) if several else [result]
+    kind = package("torch").Tensor
+    return tensors if all(isinstance(value, kind) for value in tensors) else []
 
 
 def _path(node: Any) -> str:
@@ -138,16 +147,13 @@ def _of_submodules(module: Any, tensors: Sequence[Any]) -> list[KeyedValue]:
 
 
 @contextmanager
-def _listening(module: Any, found: list[KeyedValue]) -> Iterator[None]:
+def _listening(module: Any, found: list[KeyedValue]) -> Generator[None]:
     """What every submodule returns is put into `found`."""
-    torch = package("torch")
 
     def hook(path: str) -> Any:
         def listen(_: Any, __: Any, result: Any) -> None:
-            results = result if isinstance(result, list | tuple) else [result]
-            for index, value in enumerate(results):
-                if isinstance(value, torch.Tensor):
-                    found.extend(_entry((path,), index, value, None))
+            for index, value in enumerate(_results(result)):
+                found.extend(_entry((path,), index, value, None))
 
         return listen
 

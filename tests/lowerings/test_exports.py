@@ -18,6 +18,17 @@ func.func @main(%f: {F}) -> {F} {{
   func.return %0 : {F}
 }}
 """
+RECIPROCALS = f"""
+module attributes {{quant.arithmetic = "expressed"}} {{
+func.func @main(%f: {F}) -> {F} {{
+  %x = quant.qcast %f {{quant.rounding = "reciprocal"}} : {F} to {X}
+  %y = nn.add %x, %x rounding reciprocal : ({X}, {X}) -> {X}
+  %z = nn.sigmoid %y rounding reciprocal : ({X}) -> {X}
+  %0 = quant.dcast %z : {X} to {F}
+  func.return %0 : {F}
+}}
+}}
+"""
 SLICED = f"""
 func.func @main(%x: {F}) -> tensor<1x3x4x8xf32> {{
   %0 = nn.slice %x starts [0, 0, 0, 0] stops [1, 3, 8, 8] steps [1, 1, 2, 1]
@@ -51,7 +62,9 @@ def _exported(text: str, folder: Path, *flags: str) -> Result:
 
 
 @pytest.mark.parametrize("to", PATHS)
-@pytest.mark.parametrize("text", [CASTS, SLICED, PRELU], ids=["casts", "sliced", "prelu"])
+@pytest.mark.parametrize(
+    "text", [CASTS, RECIPROCALS, SLICED, PRELU], ids=["casts", "reciprocals", "sliced", "prelu"]
+)
 def test_any_network_is_exported(text: str, to: str, tmp_path: Path) -> None:
     result = _exported(text, tmp_path, f"--export-{to}")
     assert result.code == 0, result.err

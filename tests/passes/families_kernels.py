@@ -83,6 +83,26 @@ def convolutions() -> Iterator[Program]:
         yield p.returns(made, tensor(result, b))
 
 
+@family("finer-weights", pipeline="finer-weights")
+def few_bits() -> Iterator[Program]:
+    """Weights of few bits, with a scale or several, under inputs of few bits and of all."""
+    for n, (a, b) in enumerate(pairs(GRID)):
+        text, source, shape, result = CONVOLUTIONS[n % len(CONVOLUTIONS)]
+        bound = [1, 3, 7, 15][n % 4]
+        storage = f"i8<-{bound}:{bound}>"
+        scales = [(0.01, 0), (0.02, 0), (0.005, 0), (0.04, 0)][: shape[0]]
+        w = per_axis(storage, 0, scales) if n % 2 else quant(storage, 0.01, 0)
+        p = Program(f"conv2d {text} {a} {w} -> {b}")
+        x = p.codes(a, samples(a, source))
+        codes = np.resize(np.arange(-bound, bound + 1, dtype=np.int8), shape)
+        weight = p.constant(codes, w, "i8")
+        offsets = p.constant(np.arange(shape[0], dtype=np.float32) / 7 - 0.4, "f32", "f32")
+        kinds = [tensor(source, a), tensor(shape, w), tensor((shape[0],), "f32")]
+        how = rounding(ROUNDINGS[n % 3])
+        made = p.nn(f"conv2d {x}, {weight}, {offsets} {text} {how}", kinds, tensor(result, b))
+        yield p.returns(made, tensor(result, b))
+
+
 PIXELS = [
     ("depth_to_space %x block 2 mode DCR", (1, 8, 2, 3), (1, 2, 4, 6)),
     ("depth_to_space %x block 3 mode DCR", (2, 9, 1, 3), (2, 1, 3, 9)),

@@ -51,6 +51,7 @@ DOCUMENTED = [
     "softmax-last",
     "channels-last",
     "widen-channels",
+    "finer-weights",
     "fit-sums",
     "merge-shuffles",
     "raise-composites",

@@ -25,9 +25,8 @@ def read_exported(exported: Any) -> Program:
     serde = package("torch._export.serde.serialize")
     schema = package("torch._export.serde.schema")
     try:
-        serializer = serde.GraphModuleSerializer(
-            exported.graph_signature, exported.module_call_graph
-        )
+        # Its call graph says how results are packed, in types that need a name to be written.
+        serializer = serde.GraphModuleSerializer(exported.graph_signature, [])
         module = serializer.serialize(exported.graph_module)
         document: dict[str, Any] = serde._dataclass_to_dict(module)
     except Exception as error:  # whatever its serializer does not know

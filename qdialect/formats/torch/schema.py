@@ -36,7 +36,7 @@ SCHEMA = 8
 Json = dict[str, Any]
 
 _VALUES = frozenset(
-    {"as_int", "as_float", "as_bool", "as_string", "as_ints", "as_floats", "as_bools"}
+    {"as_int", "as_bool", "as_string", "as_ints", "as_bools"}
     | {"as_strings", "as_int_lists", "as_float_lists", "as_operator"}
 )
 _OTHERS = frozenset({"as_device", "as_layout", "as_memory_format", "as_custom_obj", "as_complex"})
@@ -172,6 +172,10 @@ class _Reader:
     def argument(self, entry: Json) -> Argument:
         """One argument of a node."""
         kind, value = _only(entry)
+        if kind == "as_float":
+            return float(value)  # "Infinity" is a text
+        if kind == "as_floats":
+            return [float(number) for number in value]
         if kind in _VALUES:
             return value
         if kind == "as_none":

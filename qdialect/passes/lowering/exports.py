@@ -23,6 +23,9 @@ _ROUNDING_ONCE = (
 """From an optimized network to one of which every op on codes but sums rounds once, by a real scale
 and half to even."""
 
+_DIVIDING = "divide-by-scale{numerics=bounded},"
+"""For dialects whose casts divide; the others multiply by a reciprocal as the model does."""
+
 _RECURRENT = "lower-composites{ops=nn.lstm+nn.gru+nn.lrn numerics=relaxed}"
 """Recurrent layers step after step."""
 
@@ -56,15 +59,27 @@ EXPORTS: Mapping[str, Export] = {
     for export in (
         Export("tosa", _EXACT, "convert-nn-to-tosa,cse,dce", tosa.TARGET),
         Export("linalg", _EXACT, "convert-nn-to-linalg,cse,dce", linalg.TARGET),
-        Export("quant", _EXACT, "convert-nn-to-linalg{casts=quant},cse,dce", linalg.TARGET, True),
+        Export(
+            "quant",
+            _DIVIDING + _EXACT,
+            "convert-nn-to-linalg{casts=quant},cse,dce",
+            linalg.TARGET,
+            keeps_types=True,
+        ),
         Export(
             "stablehlo",
-            _ROUNDING_ONCE,
+            _DIVIDING + _ROUNDING_ONCE,
             "convert-nn-to-stablehlo,cse,dce",
             stablehlo.TARGET,
             keeps_types=True,
         ),
-        Export("iree", _EXACT, "convert-nn-to-linalg{casts=iree},cse,dce", linalg.TARGET, True),
+        Export(
+            "iree",
+            _DIVIDING + _EXACT,
+            "convert-nn-to-linalg{casts=iree},cse,dce",
+            linalg.TARGET,
+            keeps_types=True,
+        ),
     )
 }
 """The exports by name."""

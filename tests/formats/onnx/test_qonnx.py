@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,15 @@ from qonnx_models import (
     trunc_2,
 )
 
+import qdialect as qd
 from qdialect.errors import InputError
 from qdialect.formats.onnx.write import OrtEngine
+from qdialect.formats.onnx.write.engine import loads
 from qdialect.quant import quant_element
 from qdialect.reference import Interpreter
+from qdialect.targets.installed import get_target
+from qdialect.workflows.optimize_file import FileOptimization
+from qdialect.workflows.run import open_engine
 
 SHAPE = (2, 3, 50)
 
@@ -356,6 +362,91 @@ def test_clip_of_weights_is_computed(high: int) -> None:
     module, written = check(model, x, OrtEngine(model, optimize=False).run({"x": x})["y"])
     assert storages(module)[0] == f"i8<-{high}:{high}>"
     assert [n.op_type for n in written.graph.node] == ["DequantizeLinear", "MatMul"]
+
+
+# -- files ------------------------------------------------------------------------------------
+
+
+def network(bits: int) -> onnx.ModelProto:
+    """Two products of few bits, with biases that are floats."""
+    b = ModelBuilder()
+    x = b.input("x", (4, 16))
+    rng = np.random.default_rng(bits)
+    for n, (rows, columns) in enumerate([(24, 16), (8, 24)]):
+        size = 8 if n == 0 else bits
+        names = [x, b.const(f"s{n}", 0.05, np.float32), b.const(f"z{n}", 0, np.float32)]
+        names.append(b.const(f"n{n}", size, np.float32))
+        kept = {"domain": "qonnx.custom_op.general", "narrow": 0, "signed": int(n == 0)}
+        b.node("Quant", names, f"q{n}", **kept)
+        weight = rng.normal(size=(rows, columns)) * 0.4
+        names = [b.const(f"w{n}", weight, np.float32), b.const(f"t{n}", 0.37, np.float32)]
+        names += [f"z{n}", b.const(f"m{n}", bits, np.float32)]
+        b.node("Quant", names, f"v{n}", **{**kept, "signed": 1, "narrow": 1})
+        b.const(f"b{n}", rng.normal(size=rows) * 0.1, np.float32)
+        b.node("Gemm", [f"q{n}", f"v{n}", f"b{n}"], f"g{n}", transB=1)
+        x = b.node("Relu", [f"g{n}"], f"r{n}")
+    names = [x, b.const("s", 0.004, np.float32), "z0", b.const("n", 8, np.float32)]
+    b.node("Quant", names, "y", domain=kept["domain"], narrow=0, signed=0)
+    b.output("y", np.float32, (4, 8))
+    return b.model(check=False)
+
+
+def meaning(model: onnx.ModelProto, x: Array) -> Array:
+    """The model by the formulas."""
+    known = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer} | {"x": x}
+    for node in model.graph.node:
+        given = [known[name] for name in node.input]
+        flags = {a.name: a.i for a in node.attribute}
+        if node.op_type == "Quant":
+            made = quant(*given[:3], int(given[3]), bool(flags["signed"]), bool(flags["narrow"]))
+        elif node.op_type == "Gemm":
+            made = given[0] @ given[1].T + given[2]
+        else:
+            made = np.maximum(given[0], 0)
+        known[node.output[0]] = made.astype(np.float32)
+    return known["y"]
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+def test_a_file_that_no_runtime_runs_is_optimized(bits: int, tmp_path: Path) -> None:
+    model = network(bits)
+    source, path = tmp_path / "source.onnx", tmp_path / "out.onnx"
+    onnx.save(model, source)
+    assert not loads(source)
+    work = FileOptimization(
+        source, path, get_target("onnxruntime"), "exact", samples=1, seconds=0.2
+    )
+    work.run()
+    assert not work.dropped
+    # What the file says took part in the race.
+    assert work.choice is not None and "the input" in work.choice.race.laps
+    x = np.random.default_rng(3).normal(size=(4, 16)).astype(np.float32)
+    expected = meaning(model, x)
+    plain = OrtEngine(path, optimize=False).run({"x": x})["y"]
+    executed = OrtEngine(path, optimize=True).run({"x": x})["y"]
+    np.testing.assert_allclose(plain, expected, atol=0.0041)
+    # Its own rewriting rounds biases, to steps that are fine.
+    np.testing.assert_allclose(executed, plain, atol=0.0041)
+    assert {"Gemm", "MatMul"}.isdisjoint(
+        node.op_type for node in optimized_graph(path) if node.op_type != "QGemm"
+    )
+
+
+def optimized_graph(path: Path) -> Sequence[onnx.NodeProto]:
+    """The nodes that the runtime makes of a file."""
+    saved = path.with_name("executed.onnx")
+    OrtEngine(path, optimize=True, saved=saved)
+    return onnx.load(saved, load_external_data=False).graph.node
+
+
+def test_a_file_runs_as_what_it_says(tmp_path: Path) -> None:
+    source = tmp_path / "source.onnx"
+    onnx.save(network(4), source)
+    model = qd.load(source)
+    assert model.source is None
+    x = np.random.default_rng(3).normal(size=(4, 16)).astype(np.float32)
+    (found,) = open_engine(model, "onnxruntime")({"x": x}).values()
+    np.testing.assert_array_equal(found, Interpreter(model.ctx, model.module).run([x])[0])
 
 
 # -- QONNX itself -------------------------------------------------------------------------------

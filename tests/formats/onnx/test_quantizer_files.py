@@ -14,13 +14,13 @@ from onnx_models import ModelBuilder, export, load, ops, roundtrip
 from quantizer_files import FILES, Builder, feeds, integers, nncf_groups, quark_blocks
 
 from qdialect.context import new_context
-from qdialect.dialects.onnx import NodeOp
-from qdialect.engines.local import kept_node
-from qdialect.errors import InputError
+from qdialect.engines.local import KEPT_NODES
+from qdialect.errors import InputError, QError
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import OrtEngine
 from qdialect.reference import Interpreter
 from qdialect.targets.installed import get_target
+from qdialect.workflows.optimize import Optimization
 from qdialect.workflows.optimize_file import FileOptimization
 
 
@@ -55,7 +55,7 @@ def test_optimized_files_mean_the_same_and_run(name: str, tmp_path: Path) -> Non
 def test_the_interpreter_gives_what_the_runtime_gives(name: str) -> None:
     file = FILES[name]()
     ctx, module = load(file.model)
-    runs = Interpreter(ctx, module, functions={NodeOp.name: kept_node})
+    runs = Interpreter(ctx, module, functions=KEPT_NODES)
     meant = OrtEngine(file.meant or file.model, optimize=False)
     for seed in range(2):
         x = feeds(file.model, seed)
@@ -71,6 +71,26 @@ def test_what_was_read_otherwise_is_said(tmp_path: Path) -> None:
     ctx = new_context()
     import_model(nncf_groups("i4").meant, ctx)
     assert not ctx.corrections
+
+
+def test_what_no_runtime_runs_is_never_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing can be optimized, the model is written as it was read, not the file."""
+
+    def fail(*_: Any) -> Any:
+        raise QError("nothing works", code="broken")
+
+    monkeypatch.setattr(Optimization, "checked", fail)
+    # What fails is ours, though it is written here.
+    monkeypatch.setattr("qdialect.workflows.optimize_file.foreign_frame", lambda _: None)
+    file = nncf_groups("u4")
+    written, work = optimized(file.model, tmp_path)
+    assert work.result is None and len(work.dropped) == 1
+    x = feeds(file.model, 0)
+    assert file.meant is not None
+    expected = OrtEngine(file.meant, optimize=False).run(x)["y"]
+    np.testing.assert_array_equal(OrtEngine(written, optimize=False).run(x)["y"], expected)
 
 
 # -- where scales lie ---------------------------------------------------------------------
@@ -206,3 +226,46 @@ def test_negative_scales_turn_the_order(op: str) -> None:
     (expected,) = OrtEngine(model, optimize=False).run(x).values()
     (got,) = OrtEngine(written, optimize=True).run(x).values()
     np.testing.assert_array_equal(got, expected)
+
+
+# -- parameters that nodes compute ----------------------------------------------------------
+
+
+def with_computed_scale(how: str, x: str = "") -> onnx.ModelProto:
+    """Weights whose scale is computed from constants, or from a tensor `x` too."""
+    b = Builder(21, 0)
+    b.input("x", (2, 8))
+    if x:
+        b.node("ReduceMean", ["x"], x, keepdims=0)
+    values = b.random.uniform(0.01, 0.02, 6)
+    if how == "DequantizeLinear":
+        b.codes("s", "u8", b.random.integers(1, 99, 6))
+        b.node(how, ["s", b.const("t", 1e-4, np.float32)], "scale")
+    elif how == "Cast":
+        b.node(how, [b.const("s", values, np.float16)], "scale", to=TensorProto.FLOAT)
+    elif how == "Reshape":
+        b.const("s", values.reshape(6, 1), np.float32)
+        b.node(how, ["s", b.const("t", [6], np.int64)], "scale")
+    else:
+        b.const("s", values, np.float32)
+        b.const("t", 0.5, np.float32)
+        b.node("Mul", ["s", b.node("Neg", [x or "t"], "n")], "m")
+        b.node("ReduceMax", [b.node("Abs", ["m"], "a")], "h", keepdims=0)
+        b.node("Max", ["a", "h"], "scale")
+    b.weight_codes("w", "i8", (8, 6))
+    b.node("MatMul", ["x", b.node("DequantizeLinear", ["w", "scale"], "f", axis=1)], "y")
+    b.output("y", shape=(2, 6))
+    return b.model(check=False, ir_version=10)
+
+
+@pytest.mark.parametrize("how", ["DequantizeLinear", "Cast", "Reshape", "several"])
+def test_scales_computed_from_constants_are_known(how: str) -> None:
+    module, written = roundtrip(with_computed_scale(how))
+    assert ops(module)[-2:] == ["quant.dcast", "nn.matmul"]
+    (cast,) = (n for n in written.graph.node if "f" in n.output)
+    assert cast.input[1] in {t.name for t in written.graph.initializer}
+
+
+def test_scales_computed_from_the_input_stay() -> None:
+    module, _ = roundtrip(with_computed_scale("several", x="x1"))
+    assert "onnx.node" in ops(module)

@@ -10,8 +10,12 @@ import onnx
 import pytest
 
 from qdialect.context import QContext, new_context
+from qdialect.errors import UnsupportedError
 from qdialect.formats.mlir.read import read_module
+from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import OrtEngine, write_model
+from qdialect.numerics.rounding import Rounding
+from qdialect.quant import QCastOp, cast_rounding
 from qdialect.reference import Interpreter
 
 SHAPE = "2x3x4x64"
@@ -129,3 +133,52 @@ def test_ops_on_codes(name: str, result: str) -> None:
     model = same_in_runtime(text, (codes * 0.05).astype(np.float32))
     kinds = [n.op_type for n in model.graph.node if "Linear" not in n.op_type]
     assert kinds == between
+
+
+#: of other scales a file has the f32, whose reciprocal is not that of the double, or it has
+#: codes behind a Clip: they stay what they are in the file
+READ_AGAIN = {"i8", "u8", "zero point 0", "i4", "axis", "axis, zero points"}
+
+
+@pytest.mark.parametrize("name", [name for name in TYPES if name[:3] not in ("i32", "f16")])
+def test_what_is_written_is_read_again(name: str) -> None:
+    kind, floats = TYPES[name], "f32"
+    ctx, module = ctx_and_module(cast(kind, floats=floats))
+    other, again = new_context(), write_model(module, ctx).model
+    back = import_model(again.SerializeToString(), other)
+    x = inputs(0.1, np.float32)
+    expected, found = Interpreter(ctx, module).run([x]), Interpreter(other, back).run([x])
+    for ours, theirs in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    roundings = {cast_rounding(op) for op in back.walk() if isinstance(op, QCastOp)}
+    assert (roundings == {Rounding.RECIPROCAL}) == (name in READ_AGAIN)
+    assert ("nn.mul" in str(back)) == (name not in READ_AGAIN)
+
+
+def test_a_product_with_another_number_stays_one() -> None:
+    ctx, module = ctx_and_module(cast(TYPES["i8"]))
+    model = write_model(module, ctx).model
+    factor = next(t for t in model.graph.initializer if "reciprocal" in t.name)
+    factor.CopyFrom(onnx.numpy_helper.from_array(np.array(10.5, np.float32), factor.name))
+    other = new_context()
+    back = import_model(model.SerializeToString(), other)
+    assert "nn.mul" in str(back) and "quant.rounding" not in str(back)
+    x = inputs(0.1, np.float32)
+    engine = OrtEngine(model, optimize=False)
+    name = engine.session.get_inputs()[0].name
+    (codes, _) = Interpreter(other, back).run([x])
+    np.testing.assert_array_equal(codes, engine.session.run(None, {name: x})[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("i8:f32:{0:1,1:1,2:2,3:64}, {{{{0.1}, {0.2}}}}", "reciprocals of blocks"),
+        ("i8:f32, 1.0e-40", "its reciprocal is no f32"),
+    ],
+)
+def test_what_has_no_form(kind: str, reason: str) -> None:
+    text = cast(kind).replace("2x3x4x64", "1x1x4x64") if "{0:1" in kind else cast(kind)
+    ctx, module = ctx_and_module(text)
+    with pytest.raises(UnsupportedError, match=reason):
+        write_model(module, ctx)

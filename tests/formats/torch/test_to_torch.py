@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import qdialect as qd
 from qdialect.context import new_context
 from qdialect.dialects.onnx import NodeOp
-from qdialect.engines.local import kept_node
+from qdialect.engines.local import KEPT_NODES
 from qdialect.formats.mlir.read import read_module, verify_module
 from qdialect.ops.registry import op_names
 from qdialect.quant.arithmetic import ARITHMETIC_KEY, IN_FLOATS
@@ -50,7 +50,7 @@ def model_of(text: str, *, in_floats: bool = False) -> qd.Model:
 
 
 def interpreted(model: qd.Model, inputs: Sequence[Array]) -> list[Array]:
-    functions = {NodeOp.name: kept_node}
+    functions = KEPT_NODES
     return Interpreter(model.ctx, model.module, functions=functions).run(inputs)
 
 
@@ -125,10 +125,12 @@ def test_onnx_networks_before_and_after(seed: int, tmp_path: Path) -> None:
     onnx.save(random_model(seed), tmp_path / "m.onnx")
     model = qd.load(tmp_path / "m.onnx")
     for each in (model, qd.optimize(model)):
-        try:
-            assert check(each, samples=1, seed=seed)[0] <= 1
-        except qd.UnsupportedError as error:
-            assert "'If' has no form in PyTorch" in str(error) and "node 'If_" in str(error)
+        kept = [op for op in each.function().walk() if isinstance(op, NodeOp)]
+        if any(op.op_type.data == "If" for op in kept):
+            with pytest.raises(qd.UnsupportedError, match=r"node 'If_\d+'.*'If' has no form in Py"):
+                qd.to_torch(each)
+        else:
+            assert check(each, samples=1, seed=seed) == (0, 0)
 
 
 # -- elementwise, all codes -----------------------------------------------------------
@@ -331,7 +333,7 @@ def test_the_modules_of_a_user_are_compared_by_their_paths() -> None:
 
 def test_inputs_are_checked() -> None:
     module = qd.to_torch(network())
-    with pytest.raises(qd.InputError, match="input 'image' has dtype torch.float64"):
+    with pytest.raises(qd.InputError, match="input 'image' has dtype"):
         module(IMAGE.double())
     with pytest.raises(qd.InputError, match=r"input 'image' has shape \[2, 3, 8\], but takes"):
         module(IMAGE[..., 0])

@@ -6,6 +6,7 @@ value; what only serves as a shape, an axis list or qparams never does.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
@@ -37,7 +38,7 @@ from qdialect.quant import SCastOp, UniformType, element_type, storage_type, wit
 from qdialect.weights import DTYPES
 
 if TYPE_CHECKING:
-    from onnx import TensorProto
+    from onnx import NodeProto, TensorProto
 
 _START = IntAttr(0)
 
@@ -62,6 +63,15 @@ class Importer(GraphTensors):
         #: quantized types that the metadata says graph inputs and outputs have
         self.interface_types = read_interface(loaded)
         self._file = StringAttr(loaded.file or "<model>")
+
+    @cached_property
+    def readers(self) -> dict[str, list[tuple[NodeProto, int]]]:
+        """The nodes that read each tensor of the graph, and as which input."""
+        found: dict[str, list[tuple[NodeProto, int]]] = {}
+        for proto in self.loaded.model.graph.node:
+            for position, name in enumerate(proto.input):
+                found.setdefault(name, []).append((proto, position))
+        return found
 
     def value(self, name: str) -> SSAValue:
         """The SSA value of a tensor: floats, other numbers, or a quantized type."""

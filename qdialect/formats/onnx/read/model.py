@@ -45,6 +45,7 @@ from qdialect.dialects.onnx import (
 )
 from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.importer import Importer
+from qdialect.formats.onnx.read.known_parameters import KnownParameters
 from qdialect.formats.onnx.read.load import LoadedModel, load_model
 from qdialect.formats.onnx.read.metadata import metadata, symbol
 from qdialect.formats.onnx.read.node import Node, stable_keys, trimmed
@@ -91,6 +92,7 @@ class _Walk:
     def __init__(self, ctx: QContext, loaded: LoadedModel) -> None:
         self._imp = Importer(ctx, loaded)
         self._arithmetic = ShapeArithmetic(self._imp)
+        self._parameters = KnownParameters(self._imp)
         #: casts that are read as the shapes of their scales say
         self._placed: list[str] = []
         #: how many casts of others are read as those of ONNX
@@ -174,6 +176,7 @@ class _Walk:
         """Build the ops of a node by its import function; an `onnx.node` where that has none."""
         imp = self._imp
         imp.begin(node)
+        self._parameters.find(node)
         meant = placed(imp, node, imp.type_of(node.input(0)))
         if meant is not node:
             self._placed.append(node.key)

@@ -7,6 +7,7 @@ A node that is wrong is told apart by running it alone, on its constants and on 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
@@ -59,23 +60,28 @@ def _runs(model: ModelProto | None) -> bool:
     for info in model.graph.input:
         kind = info.type.tensor_type
         feeds[info.name] = _zeros(kind, helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return answers(model, feeds) is not None
+
+
+def answers(model: ModelProto, feeds: Mapping[str, Any]) -> list[Any] | None:
+    """What ONNX Runtime (or the reference evaluator) makes of a model; None where it fails."""
     try:
         ort = package("onnxruntime")
     except QError:
         ort = None
     try:
         if ort is None:
-            package("onnx.reference").ReferenceEvaluator(model).run(None, feeds)
+            return list(package("onnx.reference").ReferenceEvaluator(model).run(None, feeds))
         else:
             options = ort.SessionOptions()
             options.log_severity_level = 4
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
             providers = ["CPUExecutionProvider"]
             data = model.SerializeToString()
-            ort.InferenceSession(data, options, providers=providers).run(None, feeds)
+            session = ort.InferenceSession(data, options, providers=providers)
+            return list(session.run(None, feeds))
     except Exception:  # of whatever kind a runtime raises
-        return False
-    return True
+        return None
 
 
 def _zeros(kind: Any, dtype: Any) -> Any:

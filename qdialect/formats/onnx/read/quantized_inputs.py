@@ -70,16 +70,12 @@ def quantized_constants(imp: Importer) -> dict[str, UniformType]:
     moved = {n.input[0] for n in graph.node if _moves(n) and n.input[0] in imp.statics}
     if not moved:
         return {}
-    readers: dict[str, list[tuple[NodeProto, int]]] = {}
-    for proto in graph.node:
-        for position, name in enumerate(proto.input):
-            readers.setdefault(name, []).append((proto, position))
     found: dict[str, UniformType] = {}
     for name in moved:
         source = imp.type_of(name)
         if storage_name(element_type(source)) is not None:
-            element = _read_below(imp, name, source, readers)
-            if element is not None:
+            element = read_below(imp, name, source)
+            if element is not None and element.qparams.is_per_tensor:
                 found[name] = element
     return found
 
@@ -88,23 +84,21 @@ def _moves(proto: NodeProto) -> bool:
     return not proto.domain and proto.op_type in _MOVES and len(proto.output) == 1
 
 
-def _read_below(
-    imp: Importer, name: str, source: Attribute, readers: dict[str, list[tuple[NodeProto, int]]]
-) -> UniformType | None:
-    """The one encoding of all that reads a tensor, itself or moved."""
+def read_below(imp: Importer, name: str, source: Attribute) -> UniformType | None:
+    """The one encoding of all that reads a tensor of type `source`, itself or moved; of those that
+    read it moved, one per tensor."""
     # What moved it has another shape, which encodings of one scale do not ask for.
     anywhere = UnrankedTensorType(element_type(source))
     elements: set[UniformType | None] = set()
     seen, pending = {name}, [name]
     while pending:
-        for proto, position in readers.get(pending.pop(), ()):
+        tensor = pending.pop()
+        for proto, position in imp.readers.get(tensor, ()):
             if _moves(proto) and position == 0:
                 if proto.output[0] not in seen:
                     seen.add(proto.output[0])
                     pending.append(proto.output[0])
             else:
-                elements.add(_reading(imp, proto, position, anywhere))
-    if len(elements) != 1:
-        return None
-    (element,) = elements
-    return element if element is not None and element.qparams.is_per_tensor else None
+                kind = source if tensor == name else anywhere
+                elements.add(_reading(imp, proto, position, kind))
+    return elements.pop() if len(elements) == 1 else None

@@ -28,6 +28,7 @@ from qdialect.formats.onnx.read import (
     quantization,
     quark,
     quark_ops,
+    reciprocals,
     recurrent,
     reduction,
     scatter,
@@ -49,9 +50,9 @@ def _same_ops() -> dict[tuple[str, str], Rule]:
 
 RULES: Mapping[tuple[str, str], Rule] = {
     **_same_ops(),
-    ("", "QuantizeLinear"): quantization.quantize,
+    ("", "QuantizeLinear"): reciprocals.quantize,
     ("", "DequantizeLinear"): quantization.dequantize,
-    ("com.microsoft", "QuantizeLinear"): quantization.quantize,
+    ("com.microsoft", "QuantizeLinear"): reciprocals.quantize,
     ("com.microsoft", "DequantizeLinear"): quantization.dequantize,
     ("", "Constant"): constants.constant,
     ("", "ConstantOfShape"): constants.constant_of_shape,

@@ -151,7 +151,8 @@ def write_reciprocal(
 ) -> tuple[str, QParams]:
     """The real numbers of a tensor of so many dimensions, multiplied by the reciprocals of the
     scales of `output`, in f32, and the qparams that quantize them: scales of 1, which divide
-    exactly. UnsupportedError for parameters in blocks, and for doubles.
+    exactly. UnsupportedError for parameters in blocks, for doubles, and for scales of which f32
+    has no reciprocal.
 
     The runtime makes one op of a product and of some ops before it, which rounds in another way:
     a Sum stands between."""
@@ -163,6 +164,8 @@ def write_reciprocal(
         raise UnsupportedError("ONNX does not quantize f64")
     float32, axis = DATA_TYPES[FLOAT_TYPES["f32"]], qparams.axis or 0
     factors = reciprocals(qparams.scale_array(), np.dtype("<f4"))
+    if not np.isfinite(factors).all():
+        raise UnsupportedError("a scale is so small that its reciprocal is no f32")
     shape = () if qparams.is_per_tensor else (qparams.count, *[1] * (rank - axis - 1))
     factor = graph.initializer(f"{output}_reciprocal", float32, shape, factors.tobytes())
 

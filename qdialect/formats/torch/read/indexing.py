@@ -14,6 +14,7 @@ from qdialect.formats.torch.program import Node
 from qdialect.formats.torch.read.builder import static
 from qdialect.formats.torch.read.repeats import expanded
 from qdialect.formats.torch.read.rows import Results, Rule, axis, result
+from qdialect.formats.torch.read.sizes import run_time_number
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import element_type
 
@@ -31,11 +32,19 @@ def select(imp: Importer, node: Node) -> Results:
     d = axis(node.arguments.get("dim", 0), len(extents))
     index = imp.integer(node.arguments["index"])
     if index is None:
-        return None
+        return _by_size(imp, node, x, d)
     starts, stops = [0] * len(extents), [_END] * len(extents)
     starts[d], stops[d] = index, index + 1 if index != -1 else _END
     part = imp.build(nn.SliceOp, x, starts=starts, stops=stops, steps=[1] * len(extents))
     return [imp.reshape(part, extents[:d] + extents[d + 1 :])]
+
+
+def _by_size(imp: Importer, node: Node, x: SSAValue, d: int) -> Results:
+    """A place that is a size of the run."""
+    place = imp.number(node.arguments["index"])
+    if place is None:
+        return None
+    return [imp.build(nn.GatherOp, x, run_time_number(imp, place), axis=d)]
 
 
 def index_select(imp: Importer, node: Node) -> Results:
@@ -138,11 +147,16 @@ def _masked_put(
 
 
 def gather(imp: Importer, node: Node) -> Results:
-    """`gather`: for each index the element at that place of a dimension."""
-    x, where = imp.value(node.arguments["self"]), imp.value(node.arguments["index"])
+    """`gather`, `take_along_dim`: for each index the element at that place of a dimension."""
+    x = imp.value(node.arguments["self"])
+    where = imp.value(node.arguments.get("index", node.arguments.get("indices")))
     extents = imp.extents(where)
     if not extents:
         return [imp.reshape(x, [])]
+    if node.op == "aten.take_along_dim" and (
+        node.arguments.get("dim") is None or extents != imp.shape(result(node))
+    ):
+        return None
     d = axis(node.arguments["dim"], len(extents))
     return [imp.function("GatherElements", [x, where], element_type(x.type), extents, axis=d)]
 

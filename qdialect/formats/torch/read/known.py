@@ -137,6 +137,19 @@ def _arange(a: _Arguments, shape: Shape) -> NDArray[Any]:
     return start + step * np.arange(shape[0])
 
 
+def _linspace(a: _Arguments, shape: Shape) -> NDArray[Any] | None:
+    """As PyTorch computes it: from the start in the first half, from the end in the second."""
+    import numpy as np
+
+    start, end, steps = a("start"), a("end"), shape[0]
+    if isinstance(start, np.ndarray) or isinstance(end, np.ndarray) or steps < 2:
+        return None
+    step, k = np.float32((end - start) / (steps - 1)), np.arange(steps)
+    up = np.float32(start) + step * k.astype(np.float32)
+    down = np.float32(end) - step * (steps - 1 - k).astype(np.float32)
+    return np.where(k < steps // 2, up, down)
+
+
 def _eye(a: _Arguments, shape: Shape) -> NDArray[Any]:
     import numpy as np
 
@@ -244,6 +257,7 @@ _FUNCTIONS: Mapping[str, Function] = {
     "aten.type_as": _same,
     "aten.arange": _arange,
     "aten.eye": _eye,
+    "aten.linspace": _linspace,
     **dict.fromkeys(("aten.full", "aten.full_like", "aten.new_full", "aten.fill"), _full()),
     "aten.scalar_tensor": _full(),
     **dict.fromkeys(("aten.zeros", "aten.zeros_like", "aten.new_zeros", "aten.zero"), _full(0)),

@@ -154,19 +154,28 @@ def _pads(
 
 
 def attention(imp: Importer, node: Node) -> Results:
-    """`scaled_dot_product_attention` of four dimensions, with a mask or a causal one."""
+    """`scaled_dot_product_attention`, with a mask or a causal one; of groups, each key and value
+    serves several queries."""
     import numpy as np
 
     arguments = node.arguments
     operands = [arguments[name] for name in ("query", "key", "value")]
-    if not all(imp.is_float(operand) for operand in operands) or arguments.get("enable_gqa"):
+    if not all(imp.is_float(operand) for operand in operands):
         return None
     if arguments.get("dropout_p"):
         raise imp.unsupported("drops values at random: export the model after model.eval()")
     query, key, value = (imp.value(operand) for operand in operands)
+    rank = len(imp.extents(query))
+    query, key, value = (_of_rank_4(imp, v) for v in (query, key, value))
     shape = imp.extents(query)
-    if len(shape) != 4 or shape[3].number is None:
+    if not 2 <= rank <= 4 or shape[3].number is None:
         return None
+    if arguments.get("enable_gqa"):
+        groups = shape[1].over(imp.extents(key)[1])
+        if groups is None or groups.number is None:
+            return None
+        repeats = (1, groups.number, 1, 1)
+        key, value = (imp.build(nn.RepeatOp, v, repeats=repeats) for v in (key, value))
     scale = arguments.get("scale")
     element = imp.kind(operands[0])
     assert element is not None
@@ -174,6 +183,7 @@ def attention(imp: Importer, node: Node) -> Results:
     given = arguments.get("attn_mask")
     if isinstance(given, Ref):
         mask = imp.value(given)
+        mask = _of_rank_4(imp, mask) if len(imp.extents(mask)) > 2 else mask
         if imp.kind(given) not in FLOATS:
             low, zero = imp.scalar(-np.inf, element), imp.scalar(0.0, element)
             mask = imp.build(nn.SelectOp, mask, zero, low)
@@ -185,4 +195,11 @@ def attention(imp: Importer, node: Node) -> Results:
             above = np.triu(np.full((rows, columns), -np.inf, np.float32), 1)
             mask = imp.cast(imp.constant(above, f32), element)
     scale = shape[3].number ** -0.5 if scale is None else float(scale)
-    return [imp.build(nn.AttentionOp, query, key, value, mask, scale=scale)]
+    y = imp.build(nn.AttentionOp, query, key, value, mask, scale=scale)
+    return [imp.reshape(y, imp.extents(y)[4 - rank :])]
+
+
+def _of_rank_4(imp: Importer, x: SSAValue) -> SSAValue:
+    """`x` with extents 1 in front."""
+    extents = imp.extents(x)
+    return imp.reshape(x, (*[Extent.of(1)] * (4 - len(extents)), *extents))

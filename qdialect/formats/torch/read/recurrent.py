@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.ir import SSAValue
 
 from qdialect import ops as nn
+from qdialect.dialects.onnx import strings
 from qdialect.formats.extents import Extent
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.formats.torch.read.builder import static
@@ -216,7 +217,7 @@ def _plain_layer(
         *(ranked(element, static(shape)) for shape in shapes),
         hidden_size=hidden,
         direction="bidirectional" if dirs == 2 else "forward",
-        activations=[activation] * dirs,
+        activations=strings([activation] * dirs),
     )
     results = cast("Any", first.owner).results
     for value, shape in zip(results, shapes, strict=True):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import i1, i32
+from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import SSAValue
 
 from qdialect import ops as nn
@@ -13,12 +13,15 @@ from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.extents import Extent, broadcast, product
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.formats.torch.read.builder import static
+from qdialect.formats.torch.read.pooling import batched, unbatched
 from qdialect.formats.torch.read.rows import Results, Rule, axis, pair, result
 from qdialect.formats.torch.read.sizes import run_time_shape
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import element_type
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from qdialect.formats.torch.read.importer import Importer
 
 _ONE = Extent.of(1)
@@ -292,3 +295,39 @@ def channel_shuffle(imp: Importer, node: Node) -> Results:
     y = imp.reshape(x, (n, groups, each, *rest))
     y = imp.build(nn.TransposeOp, y, perm=[0, 2, 1, *range(3, 3 + len(rest))])
     return [imp.reshape(y, (n, c, *rest))]
+
+
+def columns(imp: Importer, node: Node) -> Results:
+    """`im2col`: the windows of images as columns, [N, C * kh * kw, places]."""
+    arguments = node.arguments
+    given = batched(imp, imp.value(arguments["self"]), 2)
+    if given is None:
+        return None
+    x, added = given
+    sizes = [e.number for e in imp.extents(x)[2:]]
+    kernel, dilation, padding, stride = (
+        pair(arguments[name], 2, default)
+        for name, default in (("kernel_size", 1), ("dilation", 1), ("padding", 0), ("stride", 1))
+    )
+    if any(padding):
+        pads = [0, 0, *padding]
+        x = _padded(imp, x, pads, pads, "constant", 0)
+    for d, size in enumerate(sizes):
+        if size is None:
+            return None
+        span = dilation[d] * (kernel[d] - 1) + 1
+        count = (size + 2 * padding[d] - span) // stride[d] + 1
+        taps, places = _multiples(kernel[d], dilation[d]), _multiples(count, stride[d])
+        where = imp.constant(taps[:, None] + places[None, :], i64)
+        x = imp.build(nn.GatherOp, x, where, axis=2 + 2 * d)
+    y = imp.build(nn.TransposeOp, x, perm=[0, 1, 2, 4, 3, 5])
+    n, c, kh, kw, rows, places_along = imp.extents(y)
+    y = imp.reshape(y, (n, c * kh * kw, rows * places_along))
+    return [unbatched(imp, y, added)]
+
+
+def _multiples(count: int, step: int) -> NDArray[Any]:
+    """0, step, 2 step ... as i64."""
+    import numpy as np
+
+    return np.arange(count, dtype=np.int64) * step

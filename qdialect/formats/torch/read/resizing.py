@@ -85,9 +85,9 @@ def linear(rank: int) -> Rule:
             return None
         before, after = shapes
         corners = bool(node.arguments["align_corners"])
-        if not corners and not _agree(node, before, after):
-            return None
         mode = "align_corners" if corners else "half_pixel"
+        if not corners and not _agree(node, before, after):
+            return _by_scales(imp, x, _scales(node, rank), after)
         extents = list(imp.shape(result(node)))
         if rank == 1:
             n, c, w = imp.extents(x)
@@ -99,6 +99,17 @@ def linear(rank: int) -> Rule:
         return [_resized(imp, x, extents, "linear", mode)]
 
     return rule
+
+
+def _by_scales(
+    imp: Importer, x: SSAValue, scales: list[float | None], after: tuple[int, ...]
+) -> Results:
+    """Bilinear by scales of which the sizes are rounded."""
+    if len(after) != 2 or None in scales:
+        return None
+    factors = [1.0, 1.0, *(float(scale or 1) for scale in scales)]
+    y = imp.build(nn.ResizeLinearOp, x, scales=factors, coordinates="half_pixel")
+    return [y] if static(imp.extents(y)[2:]) == after else None
 
 
 def _bilinear(
@@ -149,7 +160,7 @@ def _operand(
     return x, (before, after) if known else None
 
 
-_MODES = ("bilinear", "nearest", "bicubic")
+_MODES = ("linear", "nearest", "cubic")
 _PADDINGS = ("zeros", "border", "reflection")
 
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qdialect import ops as nn
+from qdialect.formats.extents import Extent
 from qdialect.formats.torch.program import Node
-from qdialect.formats.torch.read.rows import Results, Rule, axis
+from qdialect.formats.torch.read.rows import Results, Rule, axis, result
+from qdialect.formats.torch.read.sizes import vector_of
+from qdialect.quant import element_type
 
 if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
     from qdialect.formats.torch.read.importer import Importer
 
 _TO_THE_END = 2**63 - 1
@@ -77,17 +82,36 @@ def slice_(imp: Importer, node: Node) -> Results:
     step = imp.integer(arguments.get("step", 1))
     start = imp.integer(arguments.get("start") or 0)
     end = arguments.get("end")
+    if "length" in arguments and start is not None:
+        length = imp.integer(arguments["length"])
+        if length is None or start < 0 <= start + length:
+            return None
+        end = start + length
     stop = _TO_THE_END if end is None else imp.integer(end)
     if end is not None and imp.number(end) == shape[d]:
         stop = _TO_THE_END
     if step is None or start is None or stop is None:
-        return None
+        return _by_sizes(imp, node, x, d)
     rank = len(shape)
     starts, stops, steps = [0] * rank, [_TO_THE_END] * rank, [1] * rank
     starts[d], stops[d], steps[d] = start, stop, step
     if start == 0 and stop == _TO_THE_END and step == 1:
         return [x]
     return [imp.build(nn.SliceOp, x, starts=starts, stops=stops, steps=steps)]
+
+
+def _by_sizes(imp: Importer, node: Node, x: SSAValue, d: int) -> Results:
+    """A slice between sizes that the run computes."""
+    arguments = node.arguments
+    start, end = (arguments.get("start") or 0, arguments.get("end"))
+    bounds = [imp.number(start), Extent.of(_TO_THE_END) if end is None else imp.number(end)]
+    step = imp.integer(arguments.get("step", 1))
+    known = [bound for bound in bounds if bound is not None]
+    if len(known) != 2 or step is None or "length" in arguments:
+        return None
+    vectors = [vector_of(imp, bound) for bound in known]
+    operands = [x, *vectors, imp.vector([d]), imp.vector([step])]
+    return [imp.function("Slice", operands, element_type(x.type), imp.shape(result(node)))]
 
 
 def same_elements(kind: type[nn.NNOp]) -> Rule:

@@ -99,12 +99,13 @@ class SameBits(Module):
     def __init__(
         self,
         width: int,
+        signed: bool,
         target: torch.dtype,
         source_grid: Grid | None = None,
         result_grid: Grid | None = None,
     ) -> None:
         super().__init__()
-        self.width, self.target = width, target
+        self.width, self.signed, self.target = width, signed, target
         self.source_grid, self.result_grid = source_grid, result_grid
 
     def forward(self, value: Tensor) -> Tensor:
@@ -112,10 +113,7 @@ class SameBits(Module):
         if self.source_grid is not None:
             value = self.source_grid.quantize(value.detach())
         bits = value.to(torch.int64) & ((1 << self.width) - 1)
-        signed = self.target.is_signed and self.target is not torch.bool
-        if self.result_grid is not None:
-            signed = self.result_grid.qparams.storage.signed
-        if signed:
+        if self.signed:
             bits = (bits ^ (1 << (self.width - 1))) - (1 << (self.width - 1))
         codes = bits.to(self.target)
         return codes if self.result_grid is None else self.result_grid.dequantize(codes)
@@ -128,10 +126,10 @@ class Interface(Module):
     """
 
     def __init__(
-        self, name: str, shape: Extents | None, dtype: torch.dtype, held: torch.dtype
+        self, name: str, shape: Extents | None, dtype: torch.dtype, inner: torch.dtype
     ) -> None:
         super().__init__()
-        self.input_name, self.shape, self.dtype, self.held = name, shape, dtype, held
+        self.input_name, self.shape, self.dtype, self.inner = name, shape, dtype, inner
         self.grid: Grid | None = None
 
     def extra_repr(self) -> str:
@@ -148,7 +146,7 @@ class Argument(Interface):
     def forward(self, value: Tensor) -> Tensor:
         """The value as it is inside."""
         check_argument(value, self.input_name, self.shape, self.dtype)
-        value = value.to(self.held)
+        value = value.to(self.inner)
         return value if self.grid is None else self.grid.dequantize(value)
 
 

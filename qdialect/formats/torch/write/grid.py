@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from qdialect.formats.torch.write.exact import Exact, rounded_floats
-from qdialect.formats.torch.write.tensor_types import float_dtype, from_array, held_dtype
+from qdialect.formats.torch.write.tensor_types import float_dtype, from_array, inner_dtype
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import Layout, QParams
 from qdialect.quant import UniformType
@@ -36,7 +36,7 @@ class Grid(torch.nn.Module):
         super().__init__()
         self.qparams = qparams
         self.low, self.high = qparams.storage.min, qparams.storage.max
-        self.codes = held_dtype(UniformType(qparams))
+        self.codes = inner_dtype(UniformType(qparams))
         self.expressed = float_dtype(qparams.expressed)
         self.working = torch.float64 if qparams.expressed == "f64" else torch.float32
         narrow = qparams.storage.width <= _EXACT_IN_F32 and self.working is torch.float32

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 from qdialect.dialects.onnx import ELEMENTS, NodeOp, OpaqueType, ProtoAttr, package, string_list
 from qdialect.errors import UnsupportedError, Where
 from qdialect.formats.torch.write.rows import Results
-from qdialect.formats.torch.write.tensor_types import broadcast_to, held_dtype, integers
+from qdialect.formats.torch.write.tensor_types import broadcast_to, inner_dtype, integers
 from qdialect.ops.base import to_python
 from qdialect.ops.locations import op_where
 from qdialect.quant import element_type
@@ -76,7 +76,7 @@ def kept_layer(op: NodeOp, weights: BlobStore) -> KeptNode:
     count = len(op.inputs) + len(absent)
     positions = [n for n in range(count) if n not in absent]
     # Of what the importer did not understand, the type may be unknown: it is what torch gives.
-    kinds = [None if _unknown(result.type) else held_dtype(result.type) for result in op.results]
+    kinds = [None if _unknown(result.type) else inner_dtype(result.type) for result in op.results]
     return KeptNode(name, attributes, positions, kinds)
 
 
@@ -132,7 +132,7 @@ def _given(inputs: Inputs, index: int) -> Tensor | None:
 
 
 def _cast(a: Attributes, x: Inputs) -> Tensor:
-    value, kind = _of(x, 0), held_dtype(ELEMENTS[a["to"]])
+    value, kind = _of(x, 0), inner_dtype(ELEMENTS[a["to"]])
     return value.bool() if kind is torch.bool else value.to(kind)
 
 
@@ -305,15 +305,16 @@ def _unsqueeze(a: Attributes, x: Inputs) -> Tensor:
 
 def _gather(a: Attributes, x: Inputs) -> Tensor:
     value, indices = _of(x, 0), _of(x, 1)
-    axis = a.get("axis", 0) % value.dim()
+    axis: int = a.get("axis", 0) % value.dim()
     flat = indices.reshape(-1).to(torch.int64)
-    taken = value.index_select(axis, torch.where(flat < 0, flat + value.shape[axis], flat))
+    taken = value.index_select(axis, torch.where(flat < 0, flat + value.size(axis), flat))
     return taken.reshape((*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))
 
 
 def _gather_elements(a: Attributes, x: Inputs) -> Tensor:
-    value, indices, axis = _of(x, 0), _of(x, 1).to(torch.int64), a.get("axis", 0)
-    return value.gather(axis, torch.where(indices < 0, indices + value.shape[axis], indices))
+    value, indices = _of(x, 0), _of(x, 1).to(torch.int64)
+    axis: int = a.get("axis", 0)
+    return value.gather(axis, torch.where(indices < 0, indices + value.size(axis), indices))
 
 
 def _gather_nd(a: Attributes, x: Inputs) -> Tensor:
@@ -328,8 +329,9 @@ _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 def _scatter_elements(a: Attributes, x: Inputs) -> Tensor:
-    value, indices, axis = _of(x, 0), _of(x, 1).to(torch.int64), a.get("axis", 0)
-    indices = torch.where(indices < 0, indices + value.shape[axis], indices)
+    value, indices = _of(x, 0), _of(x, 1).to(torch.int64)
+    axis: int = a.get("axis", 0)
+    indices = torch.where(indices < 0, indices + value.size(axis), indices)
     kind = a.get("reduction", "none")
     if kind == "none":
         return value.scatter(axis, indices, _of(x, 2))
@@ -418,8 +420,10 @@ def _rms_norm(a: Attributes, x: Inputs) -> Tensor:
 
 
 def _lp_norm(a: Attributes, x: Inputs) -> Tensor:
-    value = _of(x, 0)
-    return value / torch.linalg.vector_norm(value, a.get("p", 2), a.get("axis", -1), keepdim=True)
+    value, axis = _of(x, 0), a.get("axis", -1)
+    if a.get("p", 2) == 1:
+        return value / value.abs().sum(axis, keepdim=True)
+    return value / (value * value).sum(axis, keepdim=True).sqrt()
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:

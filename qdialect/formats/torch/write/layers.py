@@ -75,7 +75,8 @@ def _numbered(grids: Sequence[Grid | None]) -> ModuleDict:
 
 
 def _listed(grids: ModuleDict, count: int) -> list[Grid | None]:
-    found = (grids[str(n)] if str(n) in grids else None for n in range(count))
+    known = dict(grids.items())
+    found = (known.get(str(n)) for n in range(count))
     return [grid if isinstance(grid, Grid) else None for grid in found]
 
 

@@ -33,7 +33,12 @@ from qdialect.formats.torch.write.layers import (
 from qdialect.formats.torch.write.names import Names, identifier
 from qdialect.formats.torch.write.rows import Properties, Row
 from qdialect.formats.torch.write.table import ROWS
-from qdialect.formats.torch.write.tensor_types import from_array, held_dtype, interface_dtype
+from qdialect.formats.torch.write.tensor_types import (
+    from_array,
+    inner_dtype,
+    interface_dtype,
+    is_signed,
+)
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import (
     BatchNormOp,
@@ -120,7 +125,7 @@ class ModuleWriter:
             with self._placed(function):
                 kind = value.type
                 layer = casts.Argument(
-                    name, extents(value), interface_dtype(kind), held_dtype(kind)
+                    name, extents(value), interface_dtype(kind), inner_dtype(kind)
                 )
                 layer.grid = self._grid(value) if self.trainable else None
             self.values[value] = self._call(f"inputs.{name}", layer, [placeholder], (), [kind])
@@ -133,7 +138,7 @@ class ModuleWriter:
         for index, (value, node) in enumerate(zip(last.operands, found, strict=True)):
             name = names[index] if len(names) == len(found) else f"result{index}"
             kind = value.type
-            layer = casts.Result(name, extents(value), interface_dtype(kind), held_dtype(kind))
+            layer = casts.Result(name, extents(value), interface_dtype(kind), inner_dtype(kind))
             layer.grid = self._grid(value) if self.trainable else None
             shown.append(self._call(f"results.{name}", layer, [node], (), [kind]))
         return shown
@@ -213,7 +218,7 @@ class ModuleWriter:
         if isinstance(op, QCastOp):
             return casts.Quantize(_known(op, target), cast_rounding(op), self.trainable)
         if isinstance(op, DCastOp):
-            kind = held_dtype(op.result.type)
+            kind = inner_dtype(op.result.type)
             return Identity(kind) if self.trainable else casts.Dequantize(_known(op, source))
         if isinstance(op, RescaleOp):
             return self._rescale(op, _known(op, source), _known(op, target))
@@ -222,7 +227,8 @@ class ModuleWriter:
         if len(kinds) != 2 or len(widths) != 1:
             raise unsupported(op)
         grids = (source, target) if self.trainable else (None, None)
-        return casts.SameBits(widths.pop(), held_dtype(op.results[0].type), *grids)
+        kind = op.results[0].type
+        return casts.SameBits(widths.pop(), is_signed(kind), inner_dtype(kind), *grids)
 
     def _rescale(self, op: RescaleOp, source: Grid, target: Grid) -> Module:
         if self.trainable:
@@ -253,7 +259,7 @@ class ModuleWriter:
 
     def _constant(self, op: ConstantOp) -> None:
         array = constant_array(op, self.weights)
-        kind = held_dtype(op.result.type)
+        kind = inner_dtype(op.result.type)
         with warnings.catch_warnings():
             # What is mapped or shared cannot be written; nothing here writes it.
             warnings.filterwarnings("ignore", message=".*not writable")
@@ -376,7 +382,7 @@ def properties_of(op: NNOp) -> Properties:
     values = dict(op.values)
     if isinstance(op, RecurrentOp):
         values["lengths"] = op.operand_named("lengths") is not None
-    kinds = tuple(held_dtype(result.type) for result in op.results)
+    kinds = tuple(inner_dtype(result.type) for result in op.results)
     return Properties(values, tuple(extents(result) or () for result in op.results), kinds)
 
 

@@ -82,7 +82,8 @@ def _place(largest: bool) -> Callable[[Properties, Tensor], Tensor]:
         ends = rows.amax(p["axis"], keepdim=True) if largest else rows.amin(p["axis"], keepdim=True)
         found = (rows == ends) | (rows != rows)
         places: Tensor = found.to(torch.int8).argmax(p["axis"], keepdim=p["keepdims"])
-        return places.neg() + (x.shape[p["axis"]] - 1) if p["last"] else places
+        axis: int = p["axis"]
+        return x.size(axis) - 1 - places if p["last"] else places
 
     return floats
 

@@ -1,6 +1,6 @@
 """Which torch type holds the values of an IR type, inside of a module and at its interface.
 
-Stored integers are held one to an element in the smallest type that torch computes with:
+Stored integers are one to an element in the smallest type that torch computes with:
 unsigned ones of 16 and 32 bits in the next signed type, except at the interface.
 """
 
@@ -27,7 +27,7 @@ _SIGNED = {8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
 _UNSIGNED = {8: torch.uint8, 16: torch.uint16, 32: torch.uint32, 64: torch.uint64}
 _WIDEST = 32
 """Bits of codes that are exact in the doubles they are computed with."""
-_HELD = {torch.uint16: torch.int32, torch.uint32: torch.int64}
+_INNER = {torch.uint16: torch.int32, torch.uint32: torch.int64}
 
 
 def interface_dtype(type: Attribute) -> torch.dtype:
@@ -45,21 +45,29 @@ def interface_dtype(type: Attribute) -> torch.dtype:
     if isinstance(element, IndexType):
         return torch.int64
     if isinstance(element, IntegerType):
-        integer = cast("IntegerType[int, Signedness]", element)
-        signed = integer.signedness.data is not Signedness.UNSIGNED
-        if integer.width.data == 1 and signed:
-            return torch.bool
-        return _integer(integer.width.data, signed)
+        width = cast("IntegerType[int, Signedness]", element).width.data
+        signed = is_signed(type)
+        return torch.bool if width == 1 and signed else _integer(width, signed)
     name = str(element)
     if name not in _FLOATS:
         raise UnsupportedError(f"values of type {element} have no form in PyTorch")
     return _FLOATS[name]
 
 
-def held_dtype(type: Attribute) -> torch.dtype:
+def inner_dtype(type: Attribute) -> torch.dtype:
     """The type of values inside of a module."""
     kind = interface_dtype(type)
-    return _HELD.get(kind, kind)
+    return _INNER.get(kind, kind)
+
+
+def is_signed(type: Attribute) -> bool:
+    """Whether the integers of an IR type, stored ones too, have a sign."""
+    element = element_type(type)
+    if isinstance(element, UniformType):
+        return element.qparams.storage.signed
+    unsigned = Signedness.UNSIGNED
+    integer = cast("IntegerType[int, Signedness]", element)
+    return not isinstance(element, IntegerType) or integer.signedness.data is not unsigned
 
 
 def float_dtype(name: str) -> torch.dtype:
