@@ -109,7 +109,8 @@ class _Builder:
         if self.layout.weights == "floats":
             codes = self.node("QuantizeLinear", [self.constant(base, values), *params], **along)
         else:
-            stored: Array = np.round(values / steps).astype(np.int8)
+            ratios: Array = values / steps
+            stored = np.round(ratios).astype(np.int8)
             codes = self.constant(base, stored)
         return self.node("DequantizeLinear", [codes, *params], **along), scales
 

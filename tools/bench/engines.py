@@ -29,9 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import qdialect as qd
-from qdialect.dialects.onnx import NodeOp
 from qdialect.engines.installed import engine_named
-from qdialect.engines.local import kept_node
+from qdialect.engines.local import KEPT_NODES
 from qdialect.engines.program import Program
 from qdialect.errors import QError
 from qdialect.reference import Interpreter, random_inputs
@@ -89,8 +88,7 @@ def rows(
         except QError as error:
             yield Row(name, path, "", why=_said(error))
             continue
-        functions = {NodeOp.name: kept_node}
-        interpreter = Interpreter(given.ctx, given.module, functions=functions)
+        interpreter = Interpreter(given.ctx, given.module, functions=KEPT_NODES)
         function = interpreter.function()
         drawn = [random_inputs(function, seed, boundary=seed % 2 == 1) for seed in range(samples)]
         drawn = [[_whole(name, x) for x in inputs] for inputs in drawn]

@@ -237,12 +237,13 @@ def _modules(checkout: Path, most: int) -> Iterator[tuple[str, Callable[[], tupl
 
 def circle_file(program: Any) -> File:
     """What TICO makes of a program."""
-    import tico
     from circle_schema import circle
 
     began = time.perf_counter()
     try:
-        content = tico.convert_from_exported_program(program).circle_binary
+        content = (
+            importlib.import_module("tico").convert_from_exported_program(program).circle_binary
+        )
     except Exception as error:  # whatever it does not know
         return File(why=said(error))
     found = File(seconds=round(time.perf_counter() - began, 2))
