@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -237,32 +237,46 @@ class _Recorder(Interpreter):
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)
         if "quantized_decomposed.quantize_per_tensor" in str(n.target):
-            self.codes[n.name] = result.numpy()
+            self.codes[n.name] = result.numpy().copy()
         return result
 
 
 def differing_codes(program: Any, inputs: Inputs) -> tuple[int, int, int]:
     """How many codes of activations there are, how many differ between our interpreter and
-    PyTorch's, and by how many steps at most."""
+    PyTorch's, and by how many steps at most.
+
+    What reads codes is given those of PyTorch, so that each quantize is judged by itself: one
+    that is on the other side of a tie would else change everything behind it.
+    """
     from qdialect.formats.torch.live import read_exported
-    from qdialect.formats.torch.program import Output, Ref
+    from qdialect.formats.torch.program import Input, Output, Ref
     from qdialect.formats.torch.read import import_program
 
     recorder = _Recorder(program.module())
     with torch.no_grad():
         recorder.run(*inputs)
     plain, ctx = read_exported(program), qd.QContext()
-    known = {result for node in plain.graph.nodes for result in node.results}
-    names = [name for name in recorder.codes if name in known]
-    for name in names:
+    codes = recorder.codes
+    if not codes:
+        return 0, 0, 0
+    for node in plain.graph.nodes:
+        for key, value in node.arguments.items():
+            if isinstance(value, Ref) and value.name in codes:
+                cast("dict[str, Any]", node.arguments)[key] = Ref(f"{value.name}_given")
+    for name in codes:
+        given = f"{name}_given"
+        plain.inputs.append(Input("input", given, given))
+        plain.graph.inputs.append(Ref(given))
+        plain.graph.tensors[given] = plain.graph.tensors[name]
         plain.outputs.append(Output("output", Ref(name), name))
         plain.graph.outputs.append(Ref(name))
     model = qd.Model(import_program(plain, ctx), ctx)
-    feeds = {n: t.numpy() for n, t in zip(argument_names(model.function()), inputs, strict=True)}
-    found = list(qd.run(model, feeds).values())[-len(names) :]
+    fed = [*(tensor.numpy() for tensor in inputs), *codes.values()]
+    feeds = dict(zip(argument_names(model.function()), fed, strict=True))
+    found = list(qd.run(model, feeds).values())[-len(codes) :]
     apart = [
-        np.abs(ours.astype(np.int64) - recorder.codes[name].astype(np.int64))
-        for name, ours in zip(names, found, strict=True)
+        np.abs(ours.astype(np.int64) - theirs.astype(np.int64))
+        for ours, theirs in zip(found, codes.values(), strict=True)
     ]
     return (
         sum(each.size for each in apart),
