@@ -9,6 +9,7 @@ those of PyTorch.  Inputs and results share their memory with the runtime.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -123,12 +124,17 @@ class _Compiled:
             return self._eager(("shapes",), reason, inputs)
         try:
             session = _Session(self.graph, inputs, weights, self.numerics, self.threads)
-            results = session.checked(self.graph, inputs)
+            found = session(inputs)
         except (_Fallback, QError) as error:
             reason = error.message if isinstance(error, QError) else str(error)
             return self._eager(key, reason, inputs)
         except Exception as error:  # whatever export or the runtime does not take
             return self._eager(key, culprit(error), inputs)
+        results = self.graph(*inputs)
+        reason = _difference(results, found)
+        if reason is not None:
+            self._leave(key, reason)
+            return results
         self._sessions[key] = session
         self._say(
             GraphReport(
@@ -140,9 +146,12 @@ class _Compiled:
 
     def _eager(self, key: tuple[Any, ...], reason: str, inputs: Sequence[Any]) -> Any:
         if key not in self._sessions:
-            self._sessions[key] = None
-            self._say(GraphReport(self.number, "eager", reason, self.nodes, ""))
+            self._leave(key, reason)
         return self.graph(*inputs)
+
+    def _leave(self, key: tuple[Any, ...], reason: str) -> None:
+        self._sessions[key] = None
+        self._say(GraphReport(self.number, "eager", reason, self.nodes, ""))
 
     def _say(self, entry: GraphReport) -> None:
         _REPORT.append(entry)
@@ -188,18 +197,17 @@ class _Session:
         found = self._engine.run(dict(zip(names, taken, strict=True)))
         return tuple(torch.from_numpy(found[name]) for name in self._engine.outputs)
 
-    def checked(self, graph: Any, inputs: Sequence[Any]) -> Any:
-        """The results, if they are those of PyTorch; `_Fallback` otherwise."""
-        torch = package("torch")
-        found = self(inputs)
-        with torch.no_grad():
-            expected = graph(*inputs)
-        for index, (one, other) in enumerate(zip(expected, found, strict=True)):
-            if one.shape != other.shape or one.dtype != other.dtype:
-                raise _Fallback(f"result {index} is {other.dtype}{list(other.shape)} there")
-            if _sqnr(one.double(), other.double()) < _LEAST_SQNR:
-                raise _Fallback(f"result {index} is another there")
-        return found
+
+def _difference(expected: Sequence[Any], found: Sequence[Any]) -> str | None:
+    """Why results are not those of PyTorch; None if they are."""
+    if len(expected) != len(found):
+        return f"it has {len(expected)} results, and {len(found)} there"
+    for index, (one, other) in enumerate(zip(expected, found, strict=True)):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return f"result {index} is {other.dtype}{list(other.shape)} there"
+        if _sqnr(one.double(), other.double()) < _LEAST_SQNR:
+            return f"result {index} is another there"
+    return None
 
 
 def _sqnr(reference: Any, found: Any) -> float:
@@ -269,7 +277,10 @@ def _replace(node: Any, value: Any) -> None:
 
 def _check_outputs(exported: Any) -> None:
     """`_Fallback` for what a session cannot give: mutation, inputs themselves, numbers."""
-    signature = exported.graph_signature
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PyTorch's of itself
+        # What is written into is said of programs without ops in place.
+        signature = exported.run_decompositions({}).graph_signature
     taken = set(signature.user_inputs)
     for spec in signature.output_specs:
         if spec.kind.name != "USER_OUTPUT":
@@ -283,11 +294,16 @@ def _check_outputs(exported: Any) -> None:
 def _engine(exported: Any, numerics: str, threads: int) -> tuple[OrtEngine, int, int]:
     """The session, how many ops it was made of, and how many of these are on codes."""
     from qdialect.api import from_torch, optimize
+    from qdialect.dialects.torch import TorchNodeOp
     from qdialect.formats.onnx.write import OrtEngine, write_model
     from qdialect.ops import ConstantOp, NNOp
     from qdialect.quant import quant_element
 
-    model = optimize(from_torch(exported), "onnxruntime", numerics)
+    source = from_torch(exported)
+    for op in source.function().walk():
+        if isinstance(op, TorchNodeOp):
+            raise _Fallback(f"'{op.target.data}' has no form in ONNX")
+    model = optimize(source, "onnxruntime", numerics)
     ops = [op for op in model.function().body.block.ops if not isinstance(op, ConstantOp)]
     on_codes = [
         op

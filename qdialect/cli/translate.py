@@ -193,10 +193,13 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
     from qdialect.formats.mlir.write import module_text
     from qdialect.weights import save_text
     from qdialect.workflows.lower import integer_model, lowered_model
-    from qdialect.workflows.model import Model
+    from qdialect.workflows.model import Model, load
 
-    is_onnx = _source(args).endswith(".onnx")
-    module = _read_onnx(args, ctx) if is_onnx else _read_mlir(args, ctx)
+    source = _source(args)
+    if source.endswith(".pt2"):
+        module = load(source, ctx).module
+    else:
+        module = _read_onnx(args, ctx) if source.endswith(".onnx") else _read_mlir(args, ctx)
     strict, interface = args.switch("strict-integer"), args.text("interface")
     codes = name not in _WITH_TYPES and (interface == "codes" or (strict and interface is None))
     integers = integer_model(Model(module, ctx), codes, name)

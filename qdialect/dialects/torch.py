@@ -32,7 +32,10 @@ from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
 
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
-_RANDOM = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|uniform|exponential|poisson")
+_RANDOM = re.compile(
+    r"rand|rrelu|dropout|bernoulli|multinomial|binomial|normal|uniform|exponential|poisson"
+    r"|cauchy|geometric"
+)
 
 
 @irdl_attr_definition

@@ -17,6 +17,7 @@ from xdsl.traits import ConstantLike
 from qdialect.analysis.boundary import Finding
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp
+from qdialect.dialects.torch import TorchNodeOp
 from qdialect.ops import keys_of
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, element_type, quant_element
@@ -185,7 +186,7 @@ def category(op: Operation) -> str:
         return "dequantize"
     if isinstance(op, RescaleOp):
         return "rescale"
-    if isinstance(op, NodeOp | UnregisteredOp):
+    if isinstance(op, NodeOp | TorchNodeOp | UnregisteredOp):
         return "unknown"
     kinds = {
         quant_element(v.type) is not None
@@ -200,6 +201,8 @@ def category(op: Operation) -> str:
 def _name(op: Operation) -> str:
     if isinstance(op, UnregisteredOp):
         return op.op_name.data
+    if isinstance(op, TorchNodeOp):
+        return op.target.data
     return op.op_type.data if isinstance(op, NodeOp) else op.name
 
 

@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from qdialect.analysis.boundary import Finding, advice
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp
+from qdialect.dialects.torch import TorchNodeOp
 from qdialect.ops import BlobAttr, ConstantOp, keys_of
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
@@ -168,7 +169,7 @@ def _boundary(finding: Finding) -> Boundary:
     op = finding.op
     return Boundary(
         finding.code,
-        _kind(op) if isinstance(op, NodeOp | UnregisteredOp) else op.name,
+        _kind(op) if isinstance(op, NodeOp | TorchNodeOp | UnregisteredOp) else op.name,
         op.sym_name.data if isinstance(op, FuncOp) else name_text(op),
         location_text(op.location),
         finding.message,
@@ -185,7 +186,7 @@ def _name(op: Operation) -> str:
 
 
 def _classify(op: Operation, result: Inspection, unknown: dict[str, Unknown]) -> None:
-    if isinstance(op, NodeOp | UnregisteredOp):
+    if isinstance(op, NodeOp | TorchNodeOp | UnregisteredOp):
         entry = unknown.setdefault(_kind(op), Unknown(_kind(op)))
         entry.count += 1
         entry.keys.extend(keys_of(op))
@@ -214,7 +215,9 @@ def _classify(op: Operation, result: Inspection, unknown: dict[str, Unknown]) ->
             result.float += 1
 
 
-def _kind(op: NodeOp | UnregisteredOp) -> str:
+def _kind(op: NodeOp | TorchNodeOp | UnregisteredOp) -> str:
+    if isinstance(op, TorchNodeOp):
+        return op.target.data
     if isinstance(op, UnregisteredOp):
         return op.op_name.data
     domain = op.domain.data

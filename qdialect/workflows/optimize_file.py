@@ -203,7 +203,7 @@ class FileOptimization:
             fewer = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))
             if fewer is not None and str(fewer.model) != str(first.model):
                 results[FEWER] = fewer
-        if self._races and self.level == "relaxed" and _drops(first):
+        if self._may_keep(first):
             lower = optimize_pipeline(self.target, "bounded")
             less = Optimization(model, lower, self.target, self.watchers)
             kept = self._or_original(lambda: less.checked(judge, self.is_onnx, self.samples))
@@ -243,6 +243,13 @@ class FileOptimization:
         """What candidates run on: in the ranges of the model, where its clips may be gone."""
         return judge.executed_samples(in_range=self.level in ("saturation", "relaxed"))
 
+    def _may_keep(self, first: Optimized) -> bool:
+        """Whether the level below `relaxed` may give what is written instead: what drops clips may
+        be further from the float model than the input."""
+        usual = self.pipeline is None and self.form != "qoperator"
+        is_run = self.is_onnx and self.target.name == "onnxruntime"
+        return self.level == "relaxed" and usual and is_run and _drops(first)
+
     @property
     def _races(self) -> bool:
         """Whether the fastest file is looked for, not only the form that was asked for."""
@@ -264,7 +271,9 @@ class FileOptimization:
         selection = Selection(source, samples, floats, self.notes)
         if self.float_file is not None:
             selection.add_float(self.float_file)
-        names = list(results) if self._races else list(results)[:1]
+        names = list(results)
+        if not self._races:
+            names = [name for name in names if name in (names[0], KEPT)]
         for name in names:
             result = results[name]
             form: Form = "qoperator" if name == "qoperator" else "qdq"

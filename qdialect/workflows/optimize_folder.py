@@ -102,7 +102,12 @@ class FolderOptimization:
             )
         stores: dict[Path, str] = {}
         for name in found:
-            if Path(name).suffix != ".onnx":
+            if _result_name(name) != name and _result_name(name) in found:
+                raise InputError(
+                    f"'{name}' and '{_result_name(name)}' would have one result",
+                    where=Where(str(self.source)),
+                )
+            if Path(_result_name(name)).suffix != ".onnx":
                 other = stores.setdefault(Path(name).with_suffix(""), name)
                 if other != name:
                     raise InputError(
@@ -132,7 +137,7 @@ class FolderOptimization:
 
     def _one(self, name: str) -> Outcome:
         began = time.monotonic()
-        path, result = self.source / name, self.target / name
+        path, result = self.source / name, self.target / _result_name(name)
         record = (
             self.target / RECORDS / f"{blake2b(name.encode(), digest_size=16).hexdigest()}.json"
         )
@@ -216,6 +221,12 @@ def _digest(path: Path) -> bytes:
         raise InputError(
             f"cannot open: {reason}", where=Where(str(path)), code="unreadable-file"
         ) from None
+
+
+def _result_name(name: str) -> str:
+    """The name of the result of a model: programs of PyTorch are written as ONNX."""
+    path = Path(name)
+    return path.with_suffix(".onnx").as_posix() if path.suffix == ".pt2" else name
 
 
 def _results(result: Path) -> list[Path]:

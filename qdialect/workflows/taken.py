@@ -24,6 +24,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp
+from qdialect.dialects.torch import TorchNodeOp
 from qdialect.ops import ConstantOp
 from qdialect.quant import DCastOp, QCastOp, SCastOp, element_type, quant_element
 from qdialect.rewrite.remarks import location_text, name_text
@@ -113,7 +114,7 @@ def taken_of(module: ModuleOp, session: QContext, target: Target) -> Taken:
 def _judge(op: Operation, target: Target, kind: Kind, session: QContext) -> str | None:
     """Count an op; why it is not taken, or None."""
     operands, results = ([v.type for v in values] for values in (op.operands, op.results))
-    if isinstance(op, NodeOp | UnregisteredOp):
+    if isinstance(op, NodeOp | TorchNodeOp | UnregisteredOp):
         kind.floats += 1
         kind.never += 1
         return "qdialect does not know it"
@@ -158,7 +159,7 @@ def _never(
 def _has_numbers(op: Operation) -> bool:
     """Whether an op has floats or codes, not indices and conditions only."""
     elements = (element_type(v.type) for v in (*op.operands, *op.results))
-    return isinstance(op, NodeOp | UnregisteredOp) or any(
+    return isinstance(op, NodeOp | TorchNodeOp | UnregisteredOp) or any(
         isinstance(element, AnyFloat) or quant_element(element) is not None for element in elements
     )
 
@@ -166,6 +167,8 @@ def _has_numbers(op: Operation) -> bool:
 def _name(op: Operation) -> str:
     if isinstance(op, NodeOp):
         return op.op_type.data
+    if isinstance(op, TorchNodeOp):
+        return op.target.data
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 

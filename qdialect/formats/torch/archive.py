@@ -147,6 +147,8 @@ class _Archive:
 
     def tensor(self, kind: str, name: str, config: Mapping[str, Any]) -> Weight:
         """The tensor `name` as its entry in the configuration describes it."""
+        if not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise self._bad(f"the type of '{name}' cannot be read")
         if config.get("use_pickle"):
             error = self._bad(f"'{name}' is a tensor subclass, stored as a pickle: never opened")
             error.notes = (
@@ -160,7 +162,7 @@ class _Archive:
             strides = tuple(int(step["as_int"]) for step in meta["strides"])
             offset = int(meta["storage_offset"]["as_int"])
             path = f"data/{kind}/{config['path_name']}"
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise self._bad(f"the type of '{name}' cannot be read") from None
         if code not in ELEMENT_TYPES:
             raise self._bad(f"'{name}' has elements of a type not known (code {code})")

@@ -61,15 +61,15 @@ def evaluate_node(op: TorchNodeOp, operands: Sequence[NDArray[Any]]) -> list[NDA
     `missing-package` without PyTorch.
     """
     torch = package("torch")
-    overload = _overload(op)
+    overload = overload_of(op)
     tensors = [_tensor(a, v) for a, v in zip(operands, op.operands, strict=True)]
-    given = {name: _python(value, tensors) for name, value in op.arguments.data.items()}
+    given = {name: argument_of(value, tensors) for name, value in op.arguments.data.items()}
     try:
         with torch.no_grad():
             results = overload(**given)
     except Exception as error:  # whatever the op says of its arguments
         raise _refused(op, str(error).splitlines()[0] if str(error) else repr(error)) from None
-    flat = _flat(results)
+    flat = flattened(results)
     if len(flat) != len(op.results):
         raise _refused(op, f"it gives {len(flat)} results, not {len(op.results)}")
     return [_array(tensor, value) for tensor, value in zip(flat, op.results, strict=True)]
@@ -79,8 +79,8 @@ def _refused(op: TorchNodeOp, reason: str) -> QError:
     return QError(f"'{op.target.data}' cannot be evaluated: {reason}", code="cannot-evaluate")
 
 
-def _overload(op: TorchNodeOp) -> Any:
-    """The op, if it is a function of tensors."""
+def overload_of(op: TorchNodeOp) -> Any:
+    """The op, if it is a function of tensors; QError (`cannot-evaluate`)."""
     torch = package("torch")
     space, _, rest = op.target.data.partition(".")
     name, _, overload = rest.partition(".")
@@ -94,8 +94,9 @@ def _overload(op: TorchNodeOp) -> Any:
         schema = found._schema
     except (AttributeError, RuntimeError):
         raise _refused(op, "this PyTorch has no such op") from None
-    tensors = all(_is_tensor(entry.type) for entry in schema.returns)
-    if schema.is_mutable or not tensors or not schema.returns or not op.operands:
+    gives = [_is_tensor(entry.type) for entry in schema.returns]
+    takes = [_is_tensor(entry.type) for entry in schema.arguments]
+    if schema.is_mutable or not gives or not all(gives) or not any(takes) or not op.operands:
         raise _refused(op, "it is no function of tensors")
     return found
 
@@ -126,12 +127,13 @@ def _array(tensor: Any, value: SSAValue) -> NDArray[Any]:
     return (tensor.float() if name == "bf16" else tensor).numpy()
 
 
-def _python(value: Attribute, tensors: Sequence[Any]) -> Any:
-    """An argument as PyTorch takes it."""
+def argument_of(value: Attribute, tensors: Sequence[Any]) -> Any:
+    """An argument as PyTorch takes it, with `tensors` for the operands; QError
+    (`cannot-evaluate`)."""
     if isinstance(value, ValueAttr):
         return tensors[value.data]
     if isinstance(value, ArrayAttr):
-        return [_python(inner, tensors) for inner in cast("ArrayAttr[Attribute]", value)]
+        return [argument_of(inner, tensors) for inner in cast("ArrayAttr[Attribute]", value)]
     if isinstance(value, UnitAttr):
         return None
     if isinstance(value, StringAttr):
@@ -146,7 +148,8 @@ def _python(value: Attribute, tensors: Sequence[Any]) -> Any:
     raise QError(f"an argument of PyTorch cannot be '{value}'", code="cannot-evaluate")
 
 
-def _flat(results: Any) -> list[Any]:
+def flattened(results: Any) -> list[Any]:
+    """The tensors among results, one after the other."""
     if isinstance(results, list | tuple):
-        return [tensor for inner in results for tensor in _flat(inner)]  # pyright: ignore[reportUnknownVariableType]
+        return [tensor for inner in results for tensor in flattened(inner)]  # pyright: ignore[reportUnknownVariableType]
     return [results]

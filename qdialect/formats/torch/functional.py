@@ -40,6 +40,17 @@ _READ_ONLY = frozenset({"expand", "expand_as", "diagonal", "as_strided", "unfold
 """Views that are read after a write to their base, but not written themselves."""
 _VIEWS = _SAME_SHAPE | _RESHAPES | _MAY_COPY | _ORDERS | _PARTS | _LISTS | _READ_ONLY
 
+MALFORMED = (
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
+"""What a program gives rise to that lacks an entry, or has one of another kind."""
+
 _INLINED = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast", "wrap"})
 
 
@@ -57,12 +68,17 @@ class _Value:
 def functional(program: Program) -> Program:
     """The program without writes, and without the graphs that only set a mode.
 
-    InputError (`unsupported`) for a write that is not understood.
+    InputError (`unsupported`) for a write that is not understood, `invalid-torch` for a program
+    that is none.
     """
-    graph = _inlined(program, program.graph)
-    if not any(_writes(node) for node in graph.nodes):
-        return replace(program, graph=graph)
-    return _Rewriting(replace(program, graph=graph)).run()
+    try:
+        graph = _inlined(program, program.graph)
+        if not any(_writes(node) for node in graph.nodes):
+            return replace(program, graph=graph)
+        return _Rewriting(replace(program, graph=graph)).run()
+    except MALFORMED as error:
+        reason = f"malformed program: {error!r}"
+        raise InputError(reason, where=program.where(), code="invalid-torch") from None
 
 
 def _writes(node: Node) -> str | None:
@@ -177,8 +193,7 @@ class _Rewriting:
         arguments = {
             key: self._renamed(value) for key, value in node.arguments.items() if key != "out"
         }
-        (result,) = node.results
-        assert isinstance(result, str)
+        (result,) = _names(node)
         fresh = self._fresh(target.name, target.name)
         self._nodes.append(
             replace(node, target=_pure(node), arguments=arguments, results=[fresh], name=result)
@@ -209,7 +224,8 @@ class _Rewriting:
     def _scattered(self, node: Node, value: _Value, before: str, part: str, parent: str) -> str:
         """The base with a part in place of what a view reads of it."""
         view = value.node
-        assert view is not None
+        if view is None:
+            raise ValueError(f"'{parent}' has no view")
         kind = view.op.removeprefix("aten.")
         arguments = view.arguments
         if kind in _MAY_COPY and not self._is_view(view, parent):

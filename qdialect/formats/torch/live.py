@@ -29,9 +29,10 @@ def read_exported(exported: Any) -> Program:
         serializer = serde.GraphModuleSerializer(exported.graph_signature, [])
         module = serializer.serialize(exported.graph_module)
         document: dict[str, Any] = serde._dataclass_to_dict(module)
+        document["module_call_graph"] = [{"signature": {"out_spec": _result_tree(exported)}}]
     except Exception as error:  # whatever its serializer does not know
         raise InputError(
-            f"PyTorch cannot serialize the program: {str(error).splitlines()[0]}",
+            f"PyTorch cannot serialize the program: {(str(error) or repr(error)).splitlines()[0]}",
             code="invalid-torch",
         ) from None
     version = schema.SCHEMA_VERSION
@@ -51,6 +52,15 @@ def read_exported(exported: Any) -> Program:
     }
     tensors = {**exported.constants, **exported.state_dict}
     return with_inner_tensors(read_program(whole, _Weights(tensors), None))
+
+
+def _result_tree(exported: Any) -> str | None:
+    """The tree of results as JSON; None where it has types that have no name to be written."""
+    signature = exported.module_call_graph[0].signature
+    try:
+        return package("torch.utils._pytree").treespec_dumps(signature.out_spec)
+    except Exception:  # whatever it does not know
+        return None
 
 
 def _bound(value: Any) -> int | None:

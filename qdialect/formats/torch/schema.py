@@ -29,6 +29,7 @@ from qdialect.formats.torch.program import (
     Tensor,
     Weight,
 )
+from qdialect.formats.torch.result_names import result_names
 
 SCHEMA = 8
 """The major version of the schema that is read."""
@@ -67,7 +68,7 @@ def read_program(document: Json, weights: Mapping[str, Weight], file: str | None
         return _Reader(file).program(document, weights)
     except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise _bad(file, f"malformed program: {_said(error)}") from None
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise _bad(file, f"malformed program: {error}") from None
 
 
@@ -97,7 +98,7 @@ class _Reader:
         return Program(
             self.graph(module["graph"]),
             [self._input(spec) for spec in signature["input_specs"]],
-            [self._output(spec) for spec in signature["output_specs"]],
+            self._outputs(signature["output_specs"], module),
             weights,
             self._file,
             ranges,
@@ -118,6 +119,16 @@ class _Reader:
         if kind == "constant_input":
             return Input("number", entry["name"], self.argument(entry["value"]))
         return Input("other", str(entry.get("name", kind)), kind)
+
+    def _outputs(self, specs: list[Json], module: Json) -> list[Output]:
+        outputs = [self._output(spec) for spec in specs]
+        calls = cast("list[Json]", module.get("module_call_graph") or [{}])
+        signature = cast("Json", calls[0].get("signature") or {})
+        names = result_names(signature.get("out_spec"))
+        if len(names) != sum(output.kind == "output" for output in outputs):
+            return outputs
+        named = iter(names)
+        return [o._replace(target=next(named)) if o.kind == "output" else o for o in outputs]
 
     def _output(self, spec: Json) -> Output:
         kind, entry = _only(spec)

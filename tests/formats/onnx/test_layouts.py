@@ -139,7 +139,7 @@ def expected_bytes(source: Path, layout: Layout) -> int:
     return floats // 4 if layout.weights == "floats" else codes
 
 
-@pytest.mark.parametrize(("seed", "layout"), layouts(range(60)), ids=str)
+@pytest.mark.parametrize(("seed", "layout"), layouts(range(40)), ids=str)
 def test_random_layouts(tmp_path: Path, seed: int, layout: Layout) -> None:
     """Bits at `exact`, little noise at other levels; codes; what the runtime makes of it means
     what is written, even where that of the input does not."""
@@ -158,6 +158,17 @@ def test_random_layouts(tmp_path: Path, seed: int, layout: Layout) -> None:
         # Transposed convolutions in phases have another shape, and zeros in it.
         if layout.product != "transposed":
             assert weight_bytes(target) == (expected_bytes(source, layout), 0)
+
+
+@pytest.mark.parametrize("layout", ["input", "output", "both"])
+def test_relaxed_keeps_codes_without_a_race(tmp_path: Path, layout: str) -> None:
+    """Where what drops clips is further from the float model than the input, what keeps them is
+    written."""
+    source, target = tmp_path / "i.onnx", tmp_path / "o.onnx"
+    kind = Layout(layout, "batched", "HardSwish", "float", "floats", False, "u8")
+    onnx.save(layout_model(kind, 1034, depth=3), source)
+    optimized(source, target, "relaxed")
+    assert weight_bytes(target) == (expected_bytes(source, kind), 0)
 
 
 PRODUCTS = ("conv", "point", "gemm", "matmul", "batched")

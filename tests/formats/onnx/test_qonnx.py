@@ -458,10 +458,14 @@ def executed(model: onnx.ModelProto, x: Array) -> Array:
     return execute(wrapper.ModelWrapper(model), {"x": x})["y"]
 
 
+def halves(x: Array) -> Array:
+    return np.where(x >= 0, 1, -1) * np.float32(0.5)
+
+
 def _cases() -> Sequence[tuple[str, list[Any], dict[str, Any], Any]]:
     signs = {"signed": 1, "narrow": 0}
     found: list[tuple[str, list[Any], dict[str, Any], Any]] = [
-        ("BipolarQuant", [0.5], {}, lambda x: np.where(x >= 0, 1, -1) * np.float32(0.5)),
+        ("BipolarQuant", [0.5], {}, halves),
     ]
     for mode in ROUNDING:
         for zero in (0, 3):
@@ -475,10 +479,9 @@ def _cases() -> Sequence[tuple[str, list[Any], dict[str, Any], Any]]:
         found.append(("Trunc", [0.3, 8, 9, 2.4, 5], {**signs, **rounding}, cut))
     for exponent, mantissa, bias, greatest in FORMATS.values():
         flags = {"has_inf": 0, "has_nan": 0, "has_subnormal": 1, "saturation": 1}
-        parts = (exponent, mantissa, bias, greatest)
-        found.append(
-            ("FloatQuant", [0.3, *parts], flags, lambda x, p=parts: float_quant(x, 0.3, *p))
-        )
+        parts = {"exponent": exponent, "mantissa": mantissa, "bias": bias}
+        formula = partial(float_quant, scale=0.3, greatest=greatest, **parts)
+        found.append(("FloatQuant", [0.3, exponent, mantissa, bias, greatest], flags, formula))
     return found
 
 

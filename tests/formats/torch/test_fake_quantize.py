@@ -94,3 +94,15 @@ def test_weights_are_integers() -> None:
     assert any("4x8x!quant.uniform<u8" in line for line in constants)
     optimized = str(qd.optimize(model, "onnxruntime", "exact"))
     assert optimized.count("quant.qcast") == 1
+
+
+def test_observers_of_training_are_to_be_converted() -> None:
+    """A program that still observes ranges is refused with what to do."""
+    from tests.formats.torch import programs
+
+    with silently():
+        graph = torch.export.export(programs.Mlp().train(), (torch.randn(4, 32),)).module()
+        prepared = programs.prepare_qat_pt2e(graph, programs.QUANTIZERS["xnnpack_qat"]())
+        prepared(torch.randn(4, 32))
+    with pytest.raises(qd.InputError, match="convert_pt2e"):
+        qd.from_torch(exported(prepared, torch.randn(4, 32)))

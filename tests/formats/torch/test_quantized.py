@@ -40,6 +40,32 @@ def test_float_weights_are_dropped() -> None:
     assert not any("16x32xf32" in line for line in constants)
 
 
+class Table(torch.nn.Module):
+    """An embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = torch.nn.Embedding(20, 8)
+
+    def forward(self, indices: Any) -> Any:
+        return self.rows(indices)
+
+
+def test_embedding_whose_zero_points_are_no_integers() -> None:
+    """Zero points of embeddings are floats: what rows mean is float arithmetic on their codes."""
+    indices = torch.arange(20).reshape(4, 5)
+    with programs.silently():
+        from torchao.quantization.pt2e.quantizer.embedding_quantizer import EmbeddingQuantizer
+
+        graph = torch.export.export(Table().eval(), (indices,)).module()
+        prepared = programs.prepare_pt2e(graph, EmbeddingQuantizer())
+        prepared(indices)
+        program = exported(programs.convert_pt2e(prepared), indices)
+    text = str(check(program, indices))
+    assert "20x8xui8" in text
+    assert "torch.node" not in text
+
+
 class Casts(torch.nn.Module):
     """x quantized and dequantized by one pair of ops."""
 

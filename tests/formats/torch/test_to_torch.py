@@ -328,6 +328,23 @@ def test_the_modules_of_a_user_are_compared_by_their_paths() -> None:
         assert all(layer.sqnr_db > 120 for layer in found)
 
 
+class Kept(torch.nn.Module):
+    """Ops that are neither ours nor ONNX's."""
+
+    def forward(self, x: Any) -> Any:
+        return torch.linalg.det(x[0, :, :3, :3]), torch.cdist(x[0, 0], x[0, 1])
+
+
+def test_ops_of_pytorch_are_run_by_it() -> None:
+    exported = torch.export.export(Kept(), (IMAGE,))
+    model = qd.from_torch(exported)
+    assert any(op.name == "torch.node" for op in model.function().walk())
+    module = qd.to_torch(model)
+    for one, other in zip(Kept()(IMAGE), module(IMAGE), strict=True):
+        assert torch.allclose(one, other, rtol=1e-5, atol=1e-6)
+    torch.export.export(module, (IMAGE,))
+
+
 # -- bad input ------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from qdialect.dialects.onnx import (
     integer_width,
     string_list,
 )
+from qdialect.dialects.torch import TorchNodeOp
 from qdialect.errors import InputError, UnsupportedError
 from qdialect.formats.onnx.write.graph import GraphWriter, bytes_of
 from qdialect.formats.onnx.write.kernels import (
@@ -218,6 +219,8 @@ class Exporter:
     def unsupported(self, op: Operation, reason: str) -> UnsupportedError:
         """An error at `op`."""
         name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+        if isinstance(op, TorchNodeOp):
+            name = op.target.data
         return UnsupportedError(f"'{name}' {reason}", where=op_where(op))
 
 

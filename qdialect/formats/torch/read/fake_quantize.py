@@ -94,6 +94,14 @@ def constant_codes(imp: Importer, x: Ref, stored: Storage, grid: Grid) -> SSAVal
     return value
 
 
+def observed(imp: Importer, node: Node) -> Results:
+    """Fake quantization that still observes ranges: InputError (`unsupported`)."""
+    raise imp.unsupported(
+        f"'{node.target}' observes ranges as training does: "
+        "call convert_pt2e(model) and export the result"
+    )
+
+
 _PLAIN, _LEARNED = fake_quantize(), fake_quantize(learned=True)
 
 RULES: Mapping[str, Rule] = {
@@ -104,4 +112,7 @@ RULES: Mapping[str, Rule] = {
     "aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _PLAIN,
     "aten._fake_quantize_learnable_per_tensor_affine": _LEARNED,
     "aten._fake_quantize_learnable_per_channel_affine": _LEARNED,
+    "aten.fused_moving_avg_obs_fake_quant": observed,
+    "aten._fused_moving_avg_obs_fq_helper": observed,
+    "aten._fused_moving_avg_obs_fq_helper_functional": observed,
 }

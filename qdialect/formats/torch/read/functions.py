@@ -257,9 +257,13 @@ def softshrink(f: Floats, x: SSAValue, lambd: float) -> SSAValue:
     return f(nn.SubOp, x, f(nn.ClipOp, x, min=-float(lambd), max=float(lambd)))
 
 
-def rrelu(f: Floats, x: SSAValue, lower: float, upper: float) -> SSAValue:
+def rrelu(imp: Importer, node: Node) -> Results:
     """`leaky_relu` with the mean of the slopes, as a model in evaluation has it."""
-    return f(nn.LeakyReluOp, x, alpha=(float(lower) + float(upper)) / 2)
+    arguments = node.arguments
+    if not imp.is_float(arguments["self"]) or arguments.get("training"):
+        return None
+    slope = (float(arguments.get("lower", 1 / 8)) + float(arguments.get("upper", 1 / 3))) / 2
+    return [imp.build(nn.LeakyReluOp, imp.value(arguments["self"]), alpha=slope)]
 
 
 def glu(imp: Importer, node: Node) -> Results:

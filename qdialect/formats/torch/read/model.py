@@ -35,8 +35,9 @@ from qdialect.dialects.onnx import (
     string,
     strings,
 )
+from qdialect.errors import InputError
 from qdialect.formats.extents import Extent
-from qdialect.formats.torch.functional import functional
+from qdialect.formats.torch.functional import MALFORMED, functional
 from qdialect.formats.torch.program import Input, Node, Output, Program, Ref
 from qdialect.formats.torch.read.importer import Importer
 from qdialect.formats.torch.read.kept import keep
@@ -57,7 +58,11 @@ def import_program(program: Program, ctx: QContext) -> ModuleOp:
     `torch.node`.  Raises InputError (`invalid-torch`, `unsupported`, `bad-qparams`) with the
     line of the model, or the module and the node.
     """
-    return _Walk(ctx, functional(program)).run()
+    try:
+        return _Walk(ctx, functional(program)).run()
+    except MALFORMED as error:
+        reason = f"malformed program: {error!r}"
+        raise InputError(reason, where=program.where(), code="invalid-torch") from None
 
 
 class _Walk:
@@ -125,17 +130,24 @@ class _Walk:
         """Build the ops of a node by its row; a `torch.node` where that has none."""
         imp = self._imp
         imp.begin(node)
-        if fold(imp, node):
-            return
         rule = rule_of(node.target)
         try:
+            if fold(imp, node):
+                return
             results = rule(imp, node) if rule is not None else None
             if results is None:
                 imp.take_back()
                 results = keep(imp, node)
         except VerifyException as error:
             raise imp.invalid(str(error)) from None
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        except (
+            KeyError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            ValueError,
+            OverflowError,
+        ) as error:
             raise imp.invalid(f"'{node.target}' has arguments of another form: {error}") from None
         self._finish(node, results)
 

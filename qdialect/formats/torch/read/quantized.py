@@ -89,10 +89,30 @@ def dequantize(imp: Importer, node: Node) -> Results:
     grid = grid_of(imp, node)
     if grid is None:
         return run_time.dequantize(imp, node)
-    params = None if wraps(stored, grid.zeros) else qparams(stored, grid)
-    if params is None or not _is_exact(stored, imp.element(name)):
+    if wraps(stored, grid.zeros) or not _is_exact(stored, imp.element(name)):
         return None
+    params = qparams(stored, grid)
+    if params is None:
+        return _arithmetic(imp, argument, grid) if imp.element(name) == f32 else None
     return [imp.cast(imp.dequantized(codes(imp, argument, params)), imp.element(name))]
+
+
+def _arithmetic(imp: Importer, argument: Ref, grid: Grid) -> Results:
+    """(q - z) * s in floats, for zero points that are no integers (of embeddings) or no codes."""
+    import numpy as np
+
+    rank = len(imp.extents_of(argument))
+    if grid.blocks or (grid.axis is None and grid.scales.size != 1):
+        return None
+    shape = [1] * rank
+    if grid.axis is not None:
+        shape[grid.axis] = -1
+    steps = imp.cast(imp.value(argument), f32)
+    if grid.zeros is not None:
+        zeros = grid.zeros.astype(np.float32).reshape(shape)
+        steps = imp.build(nn.SubOp, steps, imp.array_of(zeros, f32))
+    scales = grid.scales.astype(np.float32).reshape(shape)
+    return [imp.build(nn.MulOp, steps, imp.array_of(scales, f32))]
 
 
 def wraps(stored: Storage, zeros: NDArray | None) -> bool:  # pyright: ignore[reportMissingTypeArgument,reportUnknownParameterType]

@@ -220,12 +220,14 @@ def pad(mode: str | None = None) -> Rule:
         low, high = [0] * rank, [0] * rank
         for k in range(len(known) // 2):
             low[rank - 1 - k], high[rank - 1 - k] = known[2 * k], known[2 * k + 1]
-        x = _cropped(imp, x, low, high)
-        low, high = [max(n, 0) for n in low], [max(n, 0) for n in high]
+        more = [max(n, 0) for n in low], [max(n, 0) for n in high]
         value = arguments.get("value")
-        if not any((*low, *high)):
-            return [x]
-        return [_padded(imp, x, low, high, kind, 0 if value is None else value)]
+        # What is cropped may be what is repeated, but what is left goes around.
+        if kind == "wrap":
+            x, low, high = _cropped(imp, x, low, high), *more
+        if any((*more[0], *more[1])):
+            x = _padded(imp, x, *more, kind, 0 if value is None else value)
+        return [_cropped(imp, x, low, high)]
 
     return rule
 

@@ -121,7 +121,7 @@ _FUNCTIONS: Mapping[str, Rule] = {
     "threshold": functions.formula(functions.threshold, "threshold", "value"),
     "hardshrink": functions.formula(functions.hardshrink, lambd=0.5),
     "softshrink": functions.formula(functions.softshrink, lambd=0.5),
-    "rrelu": functions.formula(functions.rrelu, lower=1 / 8, upper=1 / 3),
+    "rrelu": functions.rrelu,
     "deg2rad": functions.formula(functions.times(math.pi / 180)),
     "rad2deg": functions.formula(functions.times(180 / math.pi)),
     "glu": functions.glu,
@@ -311,13 +311,16 @@ _CREATION: Mapping[str, Rule] = {
 }
 
 
+_SAME_OPS = _same_ops()
+
 RULES: Mapping[str, Rule] = {
-    **_same_ops(),
+    **_SAME_OPS,
     **{
         f"aten.{name}": rule
         for table in (_FUNCTIONS, _ARITHMETIC, _REDUCTIONS, _LAYERS, _MOVEMENT, _CREATION)
         for name, rule in table.items()
     },
+    **{f"aten.{name}.other": _SAME_OPS[f"aten.{name}imum"] for name in ("max", "min")},
     **_all(_SAME, elementwise.alias),
     "aten.native_dropout": elementwise.first_alias,
     **dict.fromkeys(

@@ -17,9 +17,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.onnx import RESULT_NAMES, NodeOp, string_list
+from qdialect.dialects.torch import TorchNodeOp
 from qdialect.errors import QError, UnsupportedError, Where
 from qdialect.formats.torch.write import casts
 from qdialect.formats.torch.write.grid import Grid
+from qdialect.formats.torch.write.kept_nodes import kept_layer, torch_layer
 from qdialect.formats.torch.write.layers import (
     CodesLayer,
     FloatsLayer,
@@ -184,9 +186,9 @@ class ModuleWriter:
         if isinstance(op, NNOp):
             return self._computed(op)
         if isinstance(op, NodeOp):
-            from qdialect.formats.torch.write.kept_nodes import kept_layer
-
             return kept_layer(op, self.weights)
+        if isinstance(op, TorchNodeOp):
+            return torch_layer(op)
         if isinstance(op, QCastOp | DCastOp | SCastOp | RescaleOp | UnrealizedConversionCastOp):
             return self._cast(op)
         raise unsupported(op)
