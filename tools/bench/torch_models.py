@@ -267,7 +267,7 @@ def _tensor(array: Array) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
 
 
-def _faces(size: int) -> Callable[[int, int], list[Sample]]:
+def _lfw(size: int) -> Callable[[int, int], list[Sample]]:
     """Faces and other things, 25 pixels wide (the subset of LFW in scikit-image)."""
 
     def samples(count: int, seed: int) -> list[Sample]:
@@ -486,7 +486,7 @@ NETS = {
             "faces, 24 pixels",
             FACENET,
             lambda: _mtcnn("RNet"),
-            _faces(24),
+            _lfw(24),
             _area(1, 1),
             "area under ROC, faces of LFW",
         ),
@@ -495,7 +495,7 @@ NETS = {
             "faces, 48 pixels",
             FACENET,
             lambda: _mtcnn("ONet"),
-            _faces(48),
+            _lfw(48),
             _area(2, 1),
             "area under ROC, faces of LFW",
         ),
