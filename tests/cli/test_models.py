@@ -94,7 +94,7 @@ def test_optimize_writes_remarks(model: Path, tmp_path: Path) -> None:
         (("optimize", "IN", "-o", "x.onnx", "--numerics=exat"), 2, "did you mean 'exact'?"),
         (("optimize", "IN", "-o", "x.onnx", "--target=nope"), 2, "unknown target 'nope'"),
         (("optimize", "none.onnx", "-o", "x.onnx"), 1, "none.onnx"),
-        (("inspect", "a.tflite"), 2, "use .onnx, .mlir or .mlirbc"),
+        (("inspect", "a.tflite"), 2, "use .onnx, .pt2, .mlir or .mlirbc"),
         (("inspect", "IN", "--fail-on=b1"), 2, "not 'b1'; did you mean 'B1'?"),
         (
             ("inspect", "IN", "--fail-on", "B1,B9"),

@@ -31,6 +31,7 @@ from qdialect.dialects.onnx import (
     MODEL,
     OUTPUTS,
     RESULT_NAMES,
+    NodeOp,
     derived_outputs,
     string,
     strings,
@@ -226,9 +227,9 @@ class _Walk:
         dims = [_dims(imp.extents(result)) for result in results]
         if any(entry is not None for entry in dims):
             function.attributes[DIMS] = ArrayAttr([d or ArrayAttr(()) for d in dims])
-        model: dict[str, Attribute] = {
-            "opset": DictionaryAttr({"ai.onnx": IntegerAttr(OPSET, i64)}),
-        }
+        model: dict[str, Attribute] = {}
+        if any(isinstance(op, NodeOp) for op in block.ops):
+            model["opset"] = DictionaryAttr({"ai.onnx": IntegerAttr(OPSET, i64)})
         module = ModuleOp([function], {MODEL: DictionaryAttr(model), ARITHMETIC_KEY: IN_FLOATS})
         if self._program.file:
             module.location = FileLineColLoc(string(self._program.file), IntAttr(0), IntAttr(0))
