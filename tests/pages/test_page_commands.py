@@ -60,6 +60,9 @@ def commands(page: Path) -> list[str]:
     return [line[2:] for block in blocks for line in block.splitlines() if line[:2] == "$ "]
 
 
+ARCHIVES = ROOT / "tests/formats/torch/archives"
+
+
 def why_not_run(line: str) -> str:
     """Why a command is not run here, or nothing."""
     for begins, reason in NOT_RUN:
@@ -102,6 +105,7 @@ def workplace(
         integers = qd.optimize(quantized, "tosa", "bounded")
         qd.save(qd.run_passes(integers, "fold-interface"), tmp_path / "net.mlir")
         qd.save(qd.optimize(quantized), tmp_path / "faster.onnx")
+        shutil.copy(ARCHIVES / "static_int8.pt2", tmp_path / "model.pt2")
         shutil.copy(ROOT / "qdialect/targets/onnxruntime_prices.json", tmp_path / "prices.json")
         if page == "quantize.md":
             shutil.copy(models / "p.json", tmp_path)
