@@ -145,7 +145,6 @@ class SubOp(BinaryOp):
 @nn_op(
     _binary(operator.mul, _mul_affine, _mul_gain, grid=_products),
     onnx=onnx("Mul", 2, reads=False),
-    aten=aten("mul", "self", "other"),
 )
 class MulOp(BinaryOp):
     """lhs * rhs"""
@@ -160,7 +159,6 @@ def _divide(lhs: Any, rhs: Any) -> Any:
 @nn_op(
     _binary(_divide, _div_affine, _div_gain, nonzero=(1,)),
     onnx=onnx("Div", 2),
-    aten=aten("div", "self", "other"),
 )
 class DivOp(BinaryOp):
     """lhs / rhs; on quantized operands a zero divisor saturates by the sign of lhs,

@@ -133,7 +133,7 @@ def _neg_affine(op: Operation, constants: Sequence[Fraction | None]) -> AffineFu
     return behaviors.AffineFunction(Fraction(-1), Fraction(0))
 
 
-@nn_op(function(_neg, unit, _neg_affine, rational=True), onnx=onnx("Neg"), aten=aten("neg"))
+@nn_op(function(_neg, unit, _neg_affine, rational=True), onnx=onnx("Neg"))
 class NegOp(FunctionOp):
     """-x"""
 
@@ -144,7 +144,7 @@ def _abs(op: Operation, x: Sequence[Any]) -> Any:
     return x[0].clip(0.0, math.inf) - x[0].clip(-math.inf, 0.0)
 
 
-@nn_op(function(_abs, unit, rational=True), onnx=onnx("Abs"), aten=aten("abs"))
+@nn_op(function(_abs, unit, rational=True), onnx=onnx("Abs"))
 class AbsOp(FunctionOp):
     """|x|"""
 
@@ -578,7 +578,7 @@ def _round(op: Operation, x: Sequence[Any]) -> Any:
     return elementary.nearest(x[0])
 
 
-@nn_op(function(_round), onnx=onnx("Round"), aten=aten("round"))
+@nn_op(function(_round), onnx=onnx("Round"))
 class RoundOp(FunctionOp):
     """The nearest integer, halves to the even one"""
 

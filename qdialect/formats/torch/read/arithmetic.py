@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import f32, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect import ops as nn
@@ -284,17 +284,3 @@ def close(imp: Importer, node: Node) -> Results:
     gap = imp.build(nn.AbsOp, imp.build(nn.SubOp, a, b))
     near = imp.emit(nn.CompareOp(gap, bound, "le")).results[0]
     return [nodes(imp, "Or", near, imp.emit(nn.CompareOp(a, b, "eq")).results[0])]
-
-
-def ratio_of_floats(imp: Importer, node: Node) -> Results:
-    """`true_divide`."""
-    element = imp.element(result(node))
-    if element not in FLOATS:
-        return None
-    a, b = _operands(imp, node, element, "self", "other")
-    return [imp.build(nn.DivOp, a, b)]
-
-
-def number_as_float(imp: Importer, argument: Any) -> SSAValue:
-    """A number of the program as a float."""
-    return imp.cast(imp.value(argument), f32)

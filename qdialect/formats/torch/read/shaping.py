@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qdialect import ops as nn
 from qdialect.formats.extents import Extent
 from qdialect.formats.torch.program import Node
-from qdialect.formats.torch.read.rows import Results, Rule, axis, result
+from qdialect.formats.torch.read.rows import Results, axis, result
 from qdialect.formats.torch.read.sizes import vector_of
 from qdialect.quant import element_type
 
@@ -112,12 +112,3 @@ def _by_sizes(imp: Importer, node: Node, x: SSAValue, d: int) -> Results:
     vectors = [vector_of(imp, bound) for bound in known]
     operands = [x, *vectors, imp.vector([d]), imp.vector([step])]
     return [imp.function("Slice", operands, element_type(x.type), imp.shape(result(node)))]
-
-
-def same_elements(kind: type[nn.NNOp]) -> Rule:
-    """An op on one operand without properties."""
-
-    def rule(imp: Importer, node: Node) -> Results:
-        return [imp.build(kind, imp.value(node.arguments["self"]))]
-
-    return rule
