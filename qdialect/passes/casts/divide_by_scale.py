@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from math import floor, frexp
 from typing import Any
 
-import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
@@ -39,6 +38,7 @@ from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.float_path import COMPUTED_IN
 from qdialect.numerics.float_text import FORMATS
+from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.rounding import Rounding
 from qdialect.passes.rule_pass import RulePass
 from qdialect.qparams import QParams
