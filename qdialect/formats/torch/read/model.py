@@ -131,11 +131,10 @@ class _Walk:
         """Build the ops of a node by its row; a `torch.node` where that has none."""
         imp = self._imp
         imp.begin(node)
-        rule = rule_of(node.target)
         try:
             if fold(imp, node):
                 return
-            results = rule(imp, node) if rule is not None else None
+            results = self._of_row(node)
             if results is None:
                 imp.take_back()
                 results = keep(imp, node)
@@ -151,6 +150,15 @@ class _Walk:
         ) as error:
             raise imp.invalid(f"'{node.target}' has arguments of another form: {error}") from None
         self._finish(node, results)
+
+    def _of_row(self, node: Node) -> Results:
+        """What the row of an op makes of a node; None without a row, or where `nn` has no op of
+        these shapes."""
+        rule = rule_of(node.target)
+        try:
+            return None if rule is None else rule(self._imp, node)
+        except VerifyException:
+            return None
 
     def _finish(self, node: Node, results: Results) -> None:
         """Give results their names, shapes and keys."""
