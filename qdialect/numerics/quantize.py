@@ -74,7 +74,10 @@ def quantize_floats(x: Array, q: QParams, rounding: Rounding) -> Array:
     """Codes of float `x`: clamp(round(x / scale) + zero point), or of the product with the
     reciprocal; NaN gives the lowest code, infinities saturate."""
     kind = _WORKING[q.expressed]
-    scale = np.broadcast_to(spread(q.scale_array(), q, x.shape), x.shape)
+    scale = spread(q.scale_array(), q, x.shape)
+    if rounding is not Rounding.RECIPROCAL:  # that is of the double
+        scale = scale.astype(kind)
+    scale = np.broadcast_to(scale, x.shape)
     zero = np.broadcast_to(spread(q.zero_point_array(), q, x.shape), x.shape)
     far = 2.0**62
     result = np.empty(x.shape, storage_dtype(q))

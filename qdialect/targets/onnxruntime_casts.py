@@ -35,7 +35,7 @@ PRODUCTS = (
     nn.FullyConnectedOp,
 )
 """Products that have a weight."""
-WEIGHTS = {"u8": ("u8", "i8"), "i8": ("i8",)}
+_WEIGHTS = {"u8": ("u8", "i8"), "i8": ("i8",)}
 """Storages of weights by that of what varies."""
 
 
@@ -46,7 +46,7 @@ def runs_on_codes(op: Operation) -> bool:
     if is_quantized(op.results[0]):
         return True
     if isinstance(op, nn.MatMulOp):
-        added = added_vector(op)
+        added = _added_vector(op)
         if added is None or is_quantized(added.results[0]):
             return True
         return any(_is_summed(op, value) for value in added.operands)
@@ -79,7 +79,7 @@ def _takes_bytes(op: Operation) -> bool:
     x, w = (_params(value) for value in op.operands[:2])
     if x is None or w is None or not x.is_per_tensor:
         return False
-    return x.storage.spelling in WEIGHTS and w.storage.spelling in WEIGHTS[x.storage.spelling]
+    return x.storage.spelling in _WEIGHTS and w.storage.spelling in _WEIGHTS[x.storage.spelling]
 
 
 def _params(value: SSAValue) -> QParams | None:
@@ -111,7 +111,7 @@ def is_quantized(value: SSAValue) -> bool:
     return isinstance(user, QCastOp)
 
 
-def added_vector(op: nn.MatMulOp) -> nn.AddOp | None:
+def _added_vector(op: nn.MatMulOp) -> nn.AddOp | None:
     """The addition of a constant vector that the runtime makes one Gemm of with a matrix
     product."""
     uses = list(op.result.uses)

@@ -217,11 +217,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for size in options.sizes
     ]
     results: list[Result] = []
+    gc.collect()
+    gc.freeze()  # what is there already need not be looked through each time
     for name, size, form in [*graphs, *((path, 0, "qdq") for path in options.models)]:
         for numerics in options.numerics:
             case = Case(name, size, numerics, form)
             with step(f"placing {case}"):
                 results.append(measure(case))
+    gc.unfreeze()
     print(show(results))
     worse = [result for result in results if not result.holds]
     print(f"\nplacement converts more than greedy in {len(worse)} of {len(results)} cases")
