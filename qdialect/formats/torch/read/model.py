@@ -152,20 +152,23 @@ class _Walk:
         self._finish(node, results)
 
     def _of_row(self, node: Node) -> Results:
-        """What the row of an op makes of a node; None without a row, or where `nn` has no op of
-        these shapes."""
+        """What the row of an op makes of a node; None without a row, where `nn` has no op of
+        these shapes, or where somebody reads a result that the row does not give."""
         rule = rule_of(node.target)
         try:
-            return None if rule is None else rule(self._imp, node)
+            results = None if rule is None else rule(self._imp, node)
         except VerifyException:
             return None
+        if results is None:
+            return None
+        given = [*results, *[None] * len(_names(node))]
+        absent = [n for n, value in zip(_names(node), given, strict=False) if value is None]
+        return None if self._imp.read.intersection(n for n in absent if n) else results
 
     def _finish(self, node: Node, results: Results) -> None:
         """Give results their names, shapes and keys."""
         imp = self._imp
-        names: list[str | None] = []
-        for entry in node.results:
-            names += entry if isinstance(entry, list) else [entry]
+        names = _names(node)
         key = self._key(node)
         location = imp.location(key)
         for op in imp.emitted:
@@ -254,6 +257,14 @@ class _Walk:
             taken.add(name)
             names.append(name)
         return names
+
+
+def _names(node: Node) -> list[str | None]:
+    """The names of all results, those of lists one after the other."""
+    names: list[str | None] = []
+    for entry in node.results:
+        names += entry if isinstance(entry, list) else [entry]
+    return names
 
 
 def _named(name: str, extents: Sequence[Extent]) -> dict[str, Attribute]:

@@ -245,11 +245,13 @@ def norm(imp: Importer, node: Node) -> Results:
     x = imp.cast(imp.value(arguments["self"]), element)
     axes = axes_of(node, len(imp.extents(x)))
     keepdims = bool(arguments.get("keepdim", False))
+    if not axes:  # one number
+        if order == 0:
+            return [imp.cast(truth(imp, arguments["self"]), element)]
+        return [imp.build(nn.AbsOp, x)]
     if order == 2:
         return [by_node(imp, "ReduceL2", x, axes, keepdims)]
     size = imp.build(nn.AbsOp, x)
-    if not axes:
-        return [size]
     if order == 1:
         return [imp.build(nn.ReduceSumOp, size, axes=axes, keepdims=keepdims)]
     if math.isinf(order):
