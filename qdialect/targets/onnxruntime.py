@@ -22,7 +22,6 @@ from qdialect.targets.base import Target
 from qdialect.targets.kernels import ANY, Kernel
 from qdialect.targets.onnxruntime_casts import (
     PRODUCTS,
-    keeps_weight,
     runs_on_codes,
     takes_bias_alone,
 )
@@ -200,8 +199,8 @@ class _OnnxRuntime(Target):
         return min(last) + 2 * turn < min(there)
 
     def at_load(self, op: Operation) -> bool:
-        """Where casts and product become no kernel: it folds no DequantizeLinear."""
-        return isinstance(op, PRODUCTS) and not runs_on_codes(op) and not keeps_weight(op)
+        """Where casts and product become no integer kernel: it folds no DequantizeLinear."""
+        return isinstance(op, PRODUCTS) and not runs_on_codes(op)
 
     def parts_bias(self, op: Operation) -> bool:
         """Where a Gemm with a float bias would keep the product on floats."""
