@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnrealizedConversionCastOp,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp, package, string
@@ -31,6 +31,7 @@ from qdialect.formats.onnx.read.subgraphs import captured_names
 from qdialect.formats.onnx.read.symbols import Symbols
 from qdialect.formats.onnx.read.tensors import ELEMENT_NAMES, stored_float
 from qdialect.formats.onnx.read.types import extents, value_type
+from qdialect.formats.ops_of_node import OpsOfNode
 from qdialect.ops import KEY
 from qdialect.ops.base import ranked
 from qdialect.ops.shapes import DYNAMIC
@@ -43,21 +44,19 @@ if TYPE_CHECKING:
 _START = IntAttr(0)
 
 
-class Importer(GraphTensors):
+class Importer(GraphTensors, OpsOfNode):
     """The state of one import; import functions use its methods."""
 
     def __init__(self, ctx: QContext, loaded: LoadedModel) -> None:
-        super().__init__(loaded)
+        GraphTensors.__init__(self, loaded)
+        OpsOfNode.__init__(self)
         self.ctx = ctx
-        self.block = Block()
         #: quantized types by the names of their parameters
         self.quantized_types: dict[tuple[Any, ...], UniformType | None] = {}
         #: ops that were also built in another form: their readers first
         self.replaced: list[Operation] = []
         self.symbols = Symbols(self)
         self._constants: dict[tuple[str, Attribute], SSAValue] = {}
-        #: ops of the node that is imported now
-        self.emitted: list[Operation] = []
         self._node_index = 0
         self.keys = read_keys(loaded)
         #: quantized types that the metadata says graph inputs and outputs have
@@ -137,19 +136,6 @@ class Importer(GraphTensors):
         """Ops from here on are those of `node`."""
         self.emitted.clear()
         self._node_index = node.index
-
-    def emit(self, op: Operation) -> Operation:
-        """Append an op of the node being imported."""
-        self.block.add_op(op)
-        self.emitted.append(op)
-        return op
-
-    def take_back(self) -> None:
-        """Erase what was emitted of the node being imported."""
-        for op in reversed(self.emitted):
-            op.detach()
-            op.erase()
-        self.emitted.clear()
 
     def build(
         self, kind: type[Any], *operands: SSAValue, output: str, **properties: Any

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, NameLoc, TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from qdialect.context import QContext
 from qdialect.dialects.onnx import ELEMENTS, NodeOp, string
 from qdialect.errors import InputError
 from qdialect.formats.extents import Extent
+from qdialect.formats.ops_of_node import OpsOfNode
 from qdialect.formats.torch.program import ELEMENT_TYPES, ElementType, Node, Program
 from qdialect.ops import KEY, make_constant
 from qdialect.ops.base import ranked, to_attribute
@@ -39,15 +40,13 @@ ELEMENTS_BY_CODE: Mapping[int, Attribute] = {
 _START = IntAttr(1)
 
 
-class Builder:
+class Builder(OpsOfNode):
     """The block that is built, for one node of a program at a time."""
 
     def __init__(self, ctx: QContext, program: Program) -> None:
+        super().__init__()
         self.ctx = ctx
         self.program = program
-        self.block = Block()
-        #: ops of the node that is imported now
-        self.emitted: list[Operation] = []
         self.node: Node | None = None
         self.constants: dict[tuple[object, ...], SSAValue] = {}
         self.known_extents: dict[SSAValue, tuple[Extent, ...]] = {}
@@ -123,19 +122,6 @@ class Builder:
         """Ops from here on are those of `node`."""
         self.emitted.clear()
         self.node = node
-
-    def emit(self, op: Operation) -> Operation:
-        """Append an op of the node being imported."""
-        self.block.add_op(op)
-        self.emitted.append(op)
-        return op
-
-    def take_back(self) -> None:
-        """Erase what was emitted of the node being imported."""
-        for op in reversed(self.emitted):
-            op.detach()
-            op.erase()
-        self.emitted.clear()
 
     def build(self, kind: type[Any], *operands: SSAValue | None, **properties: Any) -> SSAValue:
         """Append an `nn` op; its one result."""
