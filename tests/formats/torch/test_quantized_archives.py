@@ -13,6 +13,7 @@ import pytest
 
 import qdialect as qd
 from qdialect.engines.local import KEPT_NODES
+from qdialect.ops import keys_of
 from qdialect.reference import Interpreter
 
 ARCHIVES = Path(__file__).parent / "archives"
@@ -32,3 +33,11 @@ def test_archive(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             np.testing.assert_array_equal(np.asarray(result).astype(np.int64), other)
         else:
             np.testing.assert_allclose(result, other, rtol=2e-5, atol=2e-6)
+
+
+def test_a_frozen_weight_has_the_name_of_its_module() -> None:
+    """Without torch: the program calls it `_frozen_param0`."""
+    model = qd.load(ARCHIVES / "static_int8.pt2")
+    keys = {key for op in model.function().walk() for key in keys_of(op)}
+    assert not any(key.startswith("_frozen_param") for key in keys)
+    assert any(key.endswith(".weight") for key in keys)

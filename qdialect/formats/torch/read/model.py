@@ -45,6 +45,7 @@ from qdialect.formats.torch.read.kept import keep
 from qdialect.formats.torch.read.known import fold
 from qdialect.formats.torch.read.rows import Results, tensors
 from qdialect.formats.torch.read.table import NOTHING, rule_of
+from qdialect.formats.torch.read.weight_names import weight_names
 from qdialect.ops import KEY
 from qdialect.quant import ARITHMETIC_KEY, IN_FLOATS, quant_element
 
@@ -108,6 +109,7 @@ class _Walk:
         read = {name for node in program.graph.nodes for name in tensors(node)}
         read |= {o.value.name for o in program.outputs if isinstance(o.value, Ref)}
         imp.read = read
+        names = weight_names(program)
         arguments: list[Input] = []
         for entry in program.inputs:
             if entry.kind == "input":
@@ -122,7 +124,7 @@ class _Walk:
                 if entry.target not in program.weights:
                     raise imp.invalid(f"the tensor '{entry.target}' is not in the program")
                 imp.weights[entry.name] = program.weights[entry.target]
-                imp.paths[entry.name] = entry.target
+                imp.paths[entry.name] = names.get(entry.name, entry.target)
                 if entry.kind == "parameter":
                     imp.parameters.add(entry.name)
         return arguments
