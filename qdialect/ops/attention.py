@@ -58,7 +58,7 @@ def _pieces() -> Components:
     )
 
 
-@nn_op(_declare, onnx=onnx("Attention", 4, reads=False, scale=1.0), pieces=_pieces)
+@nn_op(_declare, onnx=onnx("Attention", 4, reads=False, writes=False, scale=1.0), pieces=_pieces)
 class AttentionOp(NNOp):
     """softmax(scale * query @ key^T + mask) @ value, along the last dimension.
 

@@ -112,6 +112,23 @@ def same(op_type: str, *names: str) -> Writer:
     return write
 
 
+def attention(call: Call) -> None:
+    """`nn.attention` as Attention; the one row of a mask is repeated for each query, which ONNX
+    Runtime does not do by itself."""
+    inputs, query = list(call.inputs), call.op.operands[0]
+    if len(inputs) > 3:
+        mask, count = shape_of(call.op.operands[3]), shape_of(query)[-2]
+        if (mask[-2] if len(mask) > 1 else 1) != count or count == DYNAMIC:
+            if count == DYNAMIC:
+                one = call.exporter.graph.ints(f"{call.key}_one", [1])
+                length = call.step("Shape", "length", inputs[0], start=-2, end=-1)
+                rows = call.step("Concat", "rows", length, one, axis=0)
+            else:
+                rows = call.exporter.graph.ints(f"{call.key}_rows", [count, 1])
+            inputs[3] = call.step("Expand", "mask", inputs[3], rows)
+    call.node("Attention", *inputs, scale=call.values["scale"])
+
+
 def conv(op_type: str) -> Writer:
     """A convolution or its transpose."""
 
@@ -407,6 +424,7 @@ PLAIN: dict[str, Writer] = {
     **{kind.name: conv("Conv") for kind in nn.CONVOLUTIONS},
     **{kind.name: conv("ConvTranspose") for kind in nn.TRANSPOSED},
     "nn.clip": clip,
+    "nn.attention": attention,
     "nn.hard_swish": hard_swish,
     "nn.gelu": gelu,
     "nn.swish": swish,
