@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 from onnx_models import ModelBuilder, export, load, ops, roundtrip
 from quantizer_files import FILES, Builder, feeds, integers, nncf_groups, quark_blocks
 
+import qdialect as qd
 from qdialect.context import new_context
 from qdialect.engines.local import KEPT_NODES
 from qdialect.errors import InputError, QError
@@ -269,3 +270,38 @@ def test_scales_computed_from_constants_are_known(how: str) -> None:
 def test_scales_computed_from_the_input_stay() -> None:
     module, _ = roundtrip(with_computed_scale("several", x="x1"))
     assert "onnx.node" in ops(module)
+
+
+def test_many_scales_of_something_computed(tmp_path: Path) -> None:
+    """They are not in the message of their initializer."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    scales = np.linspace(0.01, 0.02, 400, dtype=np.float32)
+    zeros = np.zeros(400, np.int8)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=1),
+        helper.make_node("Reshape", ["q", "shape"], ["r"]),
+        helper.make_node("DequantizeLinear", ["r", "s", "z"], ["d"], axis=1),
+        helper.make_node("Relu", ["d"], ["y"]),
+    ]
+    values = [
+        numpy_helper.from_array(a, n)
+        for a, n in ((scales, "s"), (zeros, "z"), (np.array([2, 400, 1]), "shape"))
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 400])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 400, 1])],
+        values,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    ctx = new_context()
+    x = np.random.default_rng(0).standard_normal((2, 400)).astype(np.float32)
+    qd.save(qd.load(tmp_path / "m.onnx", ctx), tmp_path / "again.onnx")
+    source, again = (
+        OrtEngine((tmp_path / name).read_bytes(), optimize=False).run({"x": x})["y"]
+        for name in ("m.onnx", "again.onnx")
+    )
+    np.testing.assert_array_equal(source, again)

@@ -106,6 +106,16 @@ class GraphWriter:
         pieces = range(0, len(weight), _PIECE)
         return all(bytes(weight[n : n + _PIECE]) == bytes(raw[n : n + _PIECE]) for n in pieces)
 
+    def values(self, name: str) -> NDArray[Any]:
+        """What an initializer holds, also a large one, which is not in its message."""
+        import numpy as np
+
+        tensor, weight = self.initializers[name], self.weights.get(name)
+        if weight is None:
+            return package("onnx.numpy_helper").to_array(tensor)
+        dtype = package("onnx.helper").tensor_dtype_to_np_dtype(tensor.data_type)
+        return np.frombuffer(weight, dtype).reshape(tuple(tensor.dims))
+
     def array(self, hint: str, array: np.ndarray[Any, Any]) -> str:
         """An initializer of a numpy array."""
         helper = package("onnx.helper")

@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from qdialect.dialects.onnx import package
-
 if TYPE_CHECKING:
     from onnx import NodeProto
 
@@ -158,8 +156,8 @@ class _Shields:
         smaller the numbers."""
         if cast.input[0] in self.graph.initializers:
             return False
-        scale = self.graph.initializers.get(cast.input[1])
-        return scale is not None and bool((package("onnx.numpy_helper").to_array(scale) < 0).any())
+        scale = cast.input[1]
+        return scale in self.graph.initializers and bool((self.graph.values(scale) < 0).any())
 
     def _is_second_pair(self, dequantize: NodeProto, quantize: NodeProto) -> bool:
         """Whether what is quantized was quantized just before, and only for that."""
