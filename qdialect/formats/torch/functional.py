@@ -307,10 +307,8 @@ class _Rewriting:
 
 
 def _names(node: Node) -> list[str]:
-    found: list[str] = []
-    for entry in node.results:
-        found += [n for n in (entry if isinstance(entry, list) else [entry]) if n is not None]
-    return found
+    """The names of the results that there are."""
+    return [name for name in node.names if name is not None]
 
 
 def _alias(name: str, parent: str) -> Node:

@@ -95,6 +95,14 @@ class Node:
     """File and line of the model's code."""
 
     @property
+    def names(self) -> list[str | None]:
+        """The names of all results, those of lists one after the other."""
+        names: list[str | None] = []
+        for entry in self.results:
+            names += entry if isinstance(entry, list) else [entry]
+        return names
+
+    @property
     def op(self) -> str:
         """The name of the op without its overload."""
         parts = self.target.split(".")

@@ -120,7 +120,7 @@ class Importer(Builder):
 
     def reads(self, node: Node, position: int) -> bool:
         """Whether something reads a result of a node."""
-        names = [n for e in node.results for n in (e if isinstance(e, list) else [e])]
+        names = node.names
         return position < len(names) and names[position] in self.read
 
     def has_type(self, argument: Any, name: str) -> bool:

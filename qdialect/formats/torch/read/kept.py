@@ -33,7 +33,7 @@ def keep(imp: Importer, node: Node) -> Results:
     InputError (`unsupported`) for one with graphs of its own, without tensors as results, or with
     sizes among its arguments that only the run tells.
     """
-    results = [n for e in node.results for n in (e if isinstance(e, list) else [e])]
+    results = node.names
     if all(name is None or name in imp.numbers for name in results):
         return [None] * len(results)
     if any(isinstance(value, Subgraph) for value in node.arguments.values()):

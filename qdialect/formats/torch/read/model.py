@@ -163,14 +163,14 @@ class _Walk:
             return None
         if results is None:
             return None
-        given = [*results, *[None] * len(_names(node))]
-        absent = [n for n, value in zip(_names(node), given, strict=False) if value is None]
+        given = [*results, *[None] * len(node.names)]
+        absent = [n for n, value in zip(node.names, given, strict=False) if value is None]
         return None if self._imp.read.intersection(n for n in absent if n) else results
 
     def _finish(self, node: Node, results: Results) -> None:
         """Give results their names, shapes and keys."""
         imp = self._imp
-        names = _names(node)
+        names = node.names
         key = self._key(node)
         location = imp.location(key)
         for op in imp.emitted:
@@ -259,14 +259,6 @@ class _Walk:
             taken.add(name)
             names.append(name)
         return names
-
-
-def _names(node: Node) -> list[str | None]:
-    """The names of all results, those of lists one after the other."""
-    names: list[str | None] = []
-    for entry in node.results:
-        names += entry if isinstance(entry, list) else [entry]
-    return names
 
 
 def _named(name: str, extents: Sequence[Extent]) -> dict[str, Attribute]:

@@ -82,7 +82,7 @@ def choose(
 
 def exposed(imp: Importer, node: Node, chosen: Scale) -> Results:
     """The two results of a node that chooses, in the types and shapes that the program says."""
-    names = [n for entry in node.results for n in (entry if isinstance(entry, list) else [entry])]
+    names = node.names
     values: list[SSAValue | None] = []
     for name, value in zip(names, chosen, strict=True):
         if name is None:
