@@ -58,6 +58,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "iree": ("engine iree",),
     "tosa": ("engine tosa-reference",),
     "torch": ("import torch",),
+    "litert": ("engine litert-xnn", "qopt-translate --export-tflite m.mlir -o m.tflite"),
     "report": REPORT,
     "docs": ("python -m mkdocs --version",),
     "dask": ("python -m dask --version",),

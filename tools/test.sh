@@ -9,7 +9,7 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$root"
 venv="${QDIALECT_VENV:-$root/.venv}"
 
-tools/setup.sh dev --try mlir iree torch
+tools/setup.sh dev --try mlir iree torch litert
 bin="$venv/bin"
 
 # The environment's commands first; mlir-opt is in the wheel's own folder.

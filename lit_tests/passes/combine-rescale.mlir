@@ -109,7 +109,7 @@ func.func @per_axis_not_taken(%x: tensor<2x4x!quant.uniform<i8:f32, 0.5>>) -> te
 // CHECK-NEXT: return [[V1]]
 func.func @gemmlowp(%x: !a) -> !half {
   %0 = nn.tanh %x : (!a) -> !a
-  // expected-remark@+1 {{combine-up refused [rounding]: gemmlowp rounds multiplier and shift, no real numbers}}
+  // expected-remark@+1 {{combine-up refused [rounding]: gemmlowp and ruy round multiplier and shift, no real numbers}}
   %1 = quant.rescale %0 rounding gemmlowp : !a to !half
   func.return %1 : !half
 }

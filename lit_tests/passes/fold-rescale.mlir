@@ -183,7 +183,7 @@ func.func @fixed_point_is_left_alone(%x: !q) -> !double {
 // CHECK-NEXT: return [[V1]]
 func.func @gemmlowp_of_reals(%x: !q) -> !double {
   %0 = quant.rescale %x rounding gemmlowp : !q to !wide
-  // expected-remark@+1 {{rescale-of-rescale refused [rounding]: gemmlowp rounds multiplier and shift, no real numbers}}
+  // expected-remark@+1 {{rescale-of-rescale refused [rounding]: gemmlowp and ruy round multiplier and shift, no real numbers}}
   %1 = quant.rescale %0 : !wide to !double
   func.return %1 : !double
 }

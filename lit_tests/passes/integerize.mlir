@@ -207,7 +207,7 @@ func.func @divisor_is_not_zero(%x: !a) -> !b {
 func.func @gemmlowp(%x: !a) -> !b {
   %0 = quant.dcast %x : !a to !f
   %1 = nn.tanh %0 : (!f) -> !f
-  // expected-remark@+1 {{integerize-op refused [rounding]: gemmlowp rounds multiplier and shift, no real numbers}}
+  // expected-remark@+1 {{integerize-op refused [rounding]: gemmlowp and ruy round multiplier and shift, no real numbers}}
   %2 = quant.qcast %1 {quant.rounding = "gemmlowp"} : !f to !b
   func.return %2 : !b
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
+from qdialect.ops.base import KERNEL, kernels_of
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,8 @@ class _Index:
     count: int
     #: by name, the ops and their places in program order
     ops: dict[str, list[tuple[int, Operation]]]
+    #: whether an op names whose kernel it is
+    marked: bool
 
 
 def every_op(top: Operation) -> Iterator[Operation]:
@@ -47,6 +50,20 @@ def ops_named(
 ) -> tuple[list[Operation], int]:
     """The ops in `module` that have one of `names`, in program order, and how many ops there
     are in all."""
+    found = _index(session, module)
+    lists = [found.ops[name] for name in names if name in found.ops]
+    if len(lists) == 1:
+        return [op for _, op in lists[0]], found.count
+    chosen = sorted((place for each in lists for place in each), key=lambda place: place[0])
+    return [op for _, op in chosen], found.count
+
+
+def has_marked_ops(session: QContext, module: Operation) -> bool:
+    """Whether an op in `module` names whose kernel it is (`nn.kernel`)."""
+    return _index(session, module).marked
+
+
+def _index(session: QContext, module: Operation) -> _Index:
     found = session.analyses.get(_Index)
     if (
         not isinstance(found, _Index)
@@ -56,17 +73,14 @@ def ops_named(
         found = _indexed(session, module)
         if session.keeps_analyses:
             session.analyses[_Index] = found
-    lists = [found.ops[name] for name in names if name in found.ops]
-    if len(lists) == 1:
-        return [op for _, op in lists[0]], found.count
-    chosen = sorted((place for each in lists for place in each), key=lambda place: place[0])
-    return [op for _, op in chosen], found.count
+    return found
 
 
 def _indexed(session: QContext, module: Operation) -> _Index:
     ops: dict[str, list[tuple[int, Operation]]] = {}
-    count = 0
+    count, marked = 0, False
     for op in every_op(module):
+        marked = marked or (KERNEL in op.attributes and kernels_of(op) is not None)
         ops.setdefault(op.name, []).append((count, op))
         count += 1
-    return _Index(module, session.changes, count, ops)
+    return _Index(module, session.changes, count, ops, marked)

@@ -118,7 +118,7 @@ def rescaled_codes(
 
 def is_decidable(params: QParams, rounding: Rounding) -> bool:
     """Whether codes are integers that a rounding of real numbers gives."""
-    return is_integer(params) and rounding is not Rounding.GEMMLOWP
+    return is_integer(params) and not rounding.two_stage
 
 
 def in_floats(values: Interval) -> Interval | None:

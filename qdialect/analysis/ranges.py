@@ -294,7 +294,7 @@ class CodeRanges:
             return bounds_of(op.result)
         floats = arithmetic_of(op).floats(a.expressed)
         if pairs is None:
-            if op.rounding is Rounding.GEMMLOWP:
+            if op.rounding.two_stage:
                 return bounds_of(op.result)
             if len(cells) == 1:
                 return rescaled_codes(codes, *cells[0], op.rounding, floats)

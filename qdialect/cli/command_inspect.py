@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from pathlib import Path
 
 from qdialect import api
 from qdialect.analysis.boundary import CODES
@@ -14,9 +15,10 @@ from qdialect.errors import UsageError, did_you_mean
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.weights import save_text
-from qdialect.workflows.inspect import Boundary, Inspection
+from qdialect.workflows.inspect import Boundary, Inspection, LitertOps, litert_ops
 from qdialect.workflows.taken import AS_KERNELS_RUN, ON_FLOATS, Taken
 from qdialect.workflows.target_report import TargetReport
+from qdialect.workflows.tflite_files import TARGETS
 
 _KEYS_SHOWN = 4
 _BOUNDARIES_SHOWN = 5
@@ -41,6 +43,9 @@ def _inspect(
 ) -> int:
     """One model; its exit code. Of several, each has its path above it."""
     found = api.inspect(_load(path, args), target=target)
+    if Path(path).suffix in TARGETS:
+        written = api.load(path, as_written=True)
+        found.litert = litert_ops(written.module)
     if args.switch("json"):
         write_json(found.to_json())
     else:
@@ -107,7 +112,24 @@ def _text(found: Inspection) -> str:
         sections.append(_boundaries(found.boundaries))
     if found.taken is not None:
         sections.append(_taken(found.taken))
+    if found.litert is not None:
+        sections.append(_litert(found.litert))
     return "\n".join(sections)
+
+
+def _litert(found: LitertOps) -> str:
+    """The ops of a TFLite file, what XNNPACK runs of them, and why not the others."""
+    rows = [("op in the file", "count", "XNNPACK takes")]
+    rows += [
+        (name, str(count), str(found.taken.get(name, 0)))
+        for name, count in sorted(found.ops.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    text = table(rows, {1: True, 2: True}, heading=True)
+    if found.refused:
+        why = [(str(count), reason) for reason, count in found.refused.items()]
+        text += "\n" + table([("count", "why not"), *why], {0: True}, heading=True)
+    total, taken = sum(found.ops.values()), sum(found.taken.values())
+    return _section(f"taken by XNNPACK in LiteRT: {taken} of {total} ops", text)
 
 
 def _boundaries(found: list[Boundary]) -> str:

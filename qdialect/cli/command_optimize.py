@@ -25,10 +25,12 @@ from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.targets.price_table import NO_DOT_PRODUCTS, read_prices, shipped_prices
 from qdialect.weights import save_text
+from qdialect.workflows.model import SAVED
 from qdialect.workflows.optimize_file import FileOptimization
 from qdialect.workflows.optimize_folder import FolderOptimization, Outcome
 from qdialect.workflows.race import FLOAT, INPUT, SECONDS, Candidate, Choice
 from qdialect.workflows.target_report import left_over, refused_ops, unfit_sums
+from qdialect.workflows.tflite_files import TARGETS, ExecutedTflite
 
 SAMPLES = 2
 """On how many random inputs the result is compared, unless said: one of numbers anywhere,
@@ -127,8 +129,8 @@ def _report_folder(args: Arguments, outcomes: Sequence[Outcome], seconds: float)
 
 
 def _run_file(args: Arguments, source: Path, output: str) -> int:
-    path = writable(output, (".onnx", ".mlir", ".mlirbc"))
-    target = priced_target(args)
+    path = writable(output, SAVED)
+    target = priced_target(args, path)
     page = report_output(args.text("report"))
     form, float_file, inputs = args.text("form"), args.text("float"), args.text("input")
     level = args.text("numerics")
@@ -153,6 +155,7 @@ def _run_file(args: Arguments, source: Path, output: str) -> int:
         args.switch("inline-weights"),
         args.extents("dim"),
         args.extents("typical-dim"),
+        kernels_asked(args, source, path),
         watchers,
     )
     if float_file is not None and not work.is_onnx:
@@ -180,9 +183,18 @@ def _run_file(args: Arguments, source: Path, output: str) -> int:
     return WRONG_INPUT if work.dropped and args.switch("strict") else OK
 
 
-def priced_target(args: Arguments) -> Target:
-    """The target that is asked for, with the prices that are."""
-    target = get_target(args.text("target") or "onnxruntime")
+def kernels_asked(args: Arguments, *files: Path) -> str | None:
+    """What `--kernels` says; UsageError where none of the files is for LiteRT."""
+    kernels = args.text("kernels")
+    if kernels is not None and not any(file.suffix in TARGETS for file in files):
+        raise UsageError("--kernels is for .tflite and .circle files")
+    return kernels
+
+
+def priced_target(args: Arguments, path: Path | None = None) -> Target:
+    """The target that is asked for, or that of the result's suffix, with the prices that are."""
+    usual = "onnxruntime" if path is None else TARGETS.get(path.suffix, "onnxruntime")
+    target = get_target(args.text("target") or usual)
     if (prices := args.text("prices")) is not None:
         without = prices == NO_DOT_PRODUCTS
         table = shipped_prices("onnxruntime") if without else read_prices(Path(prices), target.name)
@@ -254,8 +266,13 @@ def _executed(choice: Choice) -> list[str]:
     columns = [c for c in (choice.named(INPUT), choice.chosen) if c is not None]
     if choice.chosen.name == INPUT:
         columns = columns[:1]
-    rows = [("what ONNX Runtime executes", *(_title(c) for c in columns))]
+    of_litert = [c.executed for c in columns if isinstance(c.executed, ExecutedTflite)]
+    runtime = "LiteRT" if of_litert else "ONNX Runtime"
+    rows = [(f"what {runtime} executes", *(_title(c) for c in columns))]
     rows.append(("nodes", *(str(c.executed.nodes) for c in columns)))
+    if any(one.delegated is not None for one in of_litert):
+        taken = [_some(one.delegated) for one in of_litert]
+        rows.append(("  that XNNPACK takes", *taken))
     rows.append(("  with a float result", *(str(c.executed.float_nodes) for c in columns)))
     rows.append(("  quantize, dequantize", *(str(c.executed.casts) for c in columns)))
     laps = choice.race.laps
@@ -273,6 +290,10 @@ def _executed(choice: Choice) -> list[str]:
         why = "nothing is faster than" if len(laps) > 1 else "nothing may take the place of"
         lines.append(f"{why} the input, so that is what is written\n")
     return lines
+
+
+def _some(count: int | None) -> str:
+    return "?" if count is None else str(count)
 
 
 def _title(candidate: Candidate) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from qdialect.cli.files import writable
@@ -12,7 +13,11 @@ from qdialect.cli.terminal import OK, progress
 from qdialect.engines.installed import require
 from qdialect.errors import UsageError
 from qdialect.targets.installed import get_target
+from qdialect.targets.price_table import PriceTable
 from qdialect.weights import save_text
+
+_TARGETS = {"onnxruntime": "onnxruntime", "litert": "litert", "litert-xnn": "litert"}
+"""Targets of engines."""
 
 
 def run(args: Arguments) -> int:
@@ -21,26 +26,42 @@ def run(args: Arguments) -> int:
     if output is None:
         raise UsageError("where to write the prices is missing: -o FILE.json")
     path = writable(output, (".json",))
-    target = get_target(args.text("target") or "onnxruntime")
+    target = get_target(args.text("target") or _TARGETS[args.text("engine") or "onnxruntime"])
+    rounds = args.integer("rounds", 100, minimum=1)
+    if target.name == "litert":
+        return _litert(path, rounds, args)
     if target.name != "onnxruntime":
         raise UsageError(f"there is no benchmark for target '{target.name}'", code="no-prices")
-    rounds = args.integer("rounds", 100, minimum=1)
 
     require("onnxruntime")
     from qdialect.context import new_context
     from qdialect.formats.mlir.read import read_module
     from qdialect.formats.onnx.write.price_benchmark import Benchmark
 
-    def watch(items: Sequence[Any], what: str) -> Iterable[Any]:
-        return progress(items, len(items), f"measuring {what}")
+    prices = Benchmark(read_module, new_context, rounds).measure(_watch)
+    return _said(prices, path, "ONNX Runtime", args)
 
-    prices = Benchmark(read_module, new_context, rounds).measure(watch)
+
+def _litert(path: Path, rounds: int, args: Arguments) -> int:
+    """Measure the kernels that LiteRT runs by default."""
+    require("litert-xnn")
+    from qdialect.workflows.litert_prices import LitertBenchmark
+
+    prices = LitertBenchmark(max(rounds // 6, 1)).measure(_watch)
+    return _said(prices, path, "LiteRT", args)
+
+
+def _watch(items: Sequence[Any], what: str) -> Iterable[Any]:
+    return progress(items, len(items), f"measuring {what}")
+
+
+def _said(prices: PriceTable, path: Path, runtime: str, args: Arguments) -> int:
     save_text(path, prices.to_json())
     if args.switch("json"):
         write(prices.to_json())
     units = ", ".join(f"{each.unit_ns:.2g} of {each.elements}" for each in prices.sizes)
     print(
-        f"{path}: prices of ONNX Runtime {prices.runtime} on {prices.cpu}\n"
+        f"{path}: prices of {runtime} {prices.runtime} on {prices.cpu}\n"
         f"a rescale takes, in ns per element: {units}\n"
         f"note: use them with qopt optimize --prices={path}",
         file=sys.stderr,

@@ -28,7 +28,7 @@ from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.budgeted import Answer, Request, front_points, write_front
 from qdialect.workflows.calibrate import Interrupted
 from qdialect.workflows.candidates import FLOAT, Raced
-from qdialect.workflows.model import save_or_copy
+from qdialect.workflows.model import SAVED, save_or_copy
 from qdialect.workflows.quality import Measured, measure
 from qdialect.workflows.quantize import Quantization, Quantized
 from qdialect.workflows.race import SECONDS
@@ -39,7 +39,7 @@ def run(args: Arguments) -> int:
     output = args.text("o")
     if output is None:
         raise UsageError("where to write the result is missing: -o OUT")
-    path = writable(output, (".onnx", ".mlir", ".mlirbc"))
+    path = writable(output, SAVED)
     profile_path = args.text("profile")
     source = args.text("data")
     searched = (args.text("keep-float") or "").startswith("auto=")
@@ -51,7 +51,7 @@ def run(args: Arguments) -> int:
     request = _request(args)
     folder = _front_folder(args.text("front"))
     keys, sensitive = _float_ops(args)
-    target = priced_target(args)
+    target = priced_target(args, path)
     recipe = _recipe(args, keys, target)
     level = args.text("numerics")
     if path.suffix == ".onnx" and level != "exact":

@@ -32,7 +32,18 @@ _RUNTIME = switch(
     "runtime-optimizations", "let ONNX Runtime rewrite the graph (default: run it as written)"
 )
 
-_TARGET = value("target", "NAME", "what it will run on (default: onnxruntime)")
+_TARGET = value(
+    "target",
+    "NAME",
+    "what it will run on (default: onnxruntime; litert or circle by the suffix of the result)",
+)
+_KERNELS = value(
+    "kernels",
+    "KERNELS",
+    "whose arithmetic a .tflite or .circle file has, read or written (default: litert-xnn, as "
+    "LiteRT runs files)",
+    choices=("litert-xnn", "litert-opt", "litert-ref"),
+)
 _NUMERICS = value(
     "numerics",
     "LEVEL",
@@ -53,6 +64,7 @@ _COMMANDS = (
         (
             _RESULT,
             _TARGET,
+            _KERNELS,
             *DIMS,
             _NUMERICS,
             value(
@@ -110,10 +122,17 @@ _COMMANDS = (
     ),
     Command(
         "qopt prices",
-        "Measures what ops cost in ONNX Runtime on this machine, for qopt optimize --prices.",
+        "Measures what ops cost in ONNX Runtime or LiteRT on this machine, for\n"
+        "qopt optimize --prices.",
         (
             value("o output-file", "FILE.json", "where to write the prices", writes=True),
-            value("target", "NAME", "what is measured (default: onnxruntime)"),
+            value("target", "NAME", "what is measured: onnxruntime (default) or litert"),
+            value(
+                "engine",
+                "ENGINE",
+                "the same, by the engine that runs",
+                choices=("onnxruntime", "litert", "litert-xnn"),
+            ),
             value("rounds", "N", "how often each op is timed (default: 100)"),
             JSON,
             FORCE,

@@ -47,7 +47,9 @@ _RAISED = ("tosa", "stablehlo")
 _ACTIONS = (
     "import-onnx",
     *(f"import-{name}" for name in _RAISED),
+    "import-tflite",
     "export-onnx",
+    "export-tflite",
     *(f"export-{name}" for name in _LOWERED),
 )
 
@@ -56,6 +58,7 @@ COMMAND = Command(
     "Translates between MLIR and other formats.",
     (
         switch("import-onnx", "read an ONNX model, write MLIR"),
+        switch("import-tflite", "read a TFLite or Circle file, write its ops as tflite.node"),
         *(
             switch(
                 f"import-{name}",
@@ -65,6 +68,7 @@ COMMAND = Command(
             for name in _RAISED
         ),
         switch("export-onnx", "read MLIR, write an ONNX model"),
+        switch("export-tflite", "read MLIR, write a TFLite file, or a Circle file for -o F.circle"),
         *(
             switch(
                 f"export-{name}",
@@ -136,6 +140,10 @@ def _run(argv: Sequence[str]) -> int:
         _write_lowered(args, ctx, path, name)
     elif actions == ["import-onnx"]:
         _write_mlir(_read_onnx(args, ctx), ctx, path, args)
+    elif actions == ["import-tflite"]:
+        _write_mlir(_read_tflite(args, ctx), ctx, path, args)
+    elif actions == ["export-tflite"]:
+        _write_tflite(_read_mlir(args, ctx), ctx, path)
     elif action == "import":
         _write_raised(args, ctx, path, name)
     else:
@@ -153,6 +161,19 @@ def _read_onnx(args: Arguments, ctx: QContext) -> ModuleOp:
 
     source = _source(args)
     module = import_model(sys.stdin.buffer.read() if source == "-" else Path(source), ctx)
+    verify_module(module, ctx)
+    return module
+
+
+def _read_tflite(args: Arguments, ctx: QContext) -> ModuleOp:
+    from qdialect.formats.mlir.read import verify_module
+    from qdialect.formats.tflite.read import read_bytes, read_file
+    from qdialect.formats.tflite.to_module import read_module
+
+    source = _source(args)
+    stdin = source == "-"
+    file = read_bytes(sys.stdin.buffer.read(), "<stdin>") if stdin else read_file(source)
+    module = read_module(file, ctx)
     verify_module(module, ctx)
     return module
 
@@ -267,6 +288,20 @@ def _write_onnx(
         raise UsageError("an ONNX model is binary: give -o FILE")
     else:
         sys.stdout.buffer.writelines(model.serialized())
+
+
+def _write_tflite(module: ModuleOp, ctx: QContext, path: Path | None) -> None:
+    from qdialect.workflows.model import Model, write_tflite
+    from qdialect.workflows.tflite_files import save_tflite
+
+    circle = path is not None and path.suffix == ".circle"
+    written = write_tflite(Model(module, ctx), "circle" if circle else "tflite")
+    if path is not None:
+        save_tflite(written, path)
+    elif sys.stdout.isatty():
+        raise UsageError("a TFLite file is binary: give -o FILE")
+    else:
+        sys.stdout.buffer.write(written.data)
 
 
 if __name__ == "__main__":

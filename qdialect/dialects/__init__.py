@@ -16,6 +16,7 @@ DIALECTS: Mapping[str, str] = {
     "nn": "qdialect.ops:NN",
     "onnx": "qdialect.dialects.onnx:ONNX",
     "torch": "qdialect.dialects.torch:TORCH",
+    "tflite": "qdialect.dialects.tflite:TFLITE",
     "shape": "qdialect.dialects.unranked:Shape",
     "tosa": "qdialect.dialects.tosa:TOSA",
     "stablehlo": "qdialect.dialects.stablehlo:STABLEHLO",

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qdialect.context import QContext
+from qdialect.dialects.tflite import TfliteNodeOp
 from qdialect.errors import InputError
 from qdialect.formats.kept import KEPT, evaluate_kept
 
@@ -103,5 +104,14 @@ def _kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation)
     return evaluate_kept(op, operands, evaluation.ctx.blobs)
 
 
-KEPT_NODES: Mapping[str, Kernel] = dict.fromkeys(KEPT, _kept_node)
+def _tflite_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+    from qdialect.engines.litert_node import evaluate_node
+
+    return evaluate_node(op, operands, evaluation)
+
+
+KEPT_NODES: Mapping[str, Kernel] = {
+    **dict.fromkeys(KEPT, _kept_node),
+    TfliteNodeOp.name: _tflite_node,
+}
 """Kernels of what is kept of models without being understood."""

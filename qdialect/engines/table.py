@@ -9,7 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-EngineName = Literal["numpy", "onnxruntime", "iree", "mlir-runner", "tosa-reference"]
+EngineName = Literal[
+    "numpy",
+    "onnxruntime",
+    "litert",
+    "litert-xnn",
+    "litert-opt",
+    "litert-ref",
+    "iree",
+    "mlir-runner",
+    "tosa-reference",
+]
 """The names of `ENGINES`."""
 
 
@@ -30,6 +40,26 @@ _ENTRIES: Mapping[EngineName, Entry] = {
         "ONNX Runtime, CPU, the graph as written",
         "qdialect.engines.local:OnnxRuntime",
         extra="onnx",
+    ),
+    "litert": Entry(
+        "litert-xnn",
+        "qdialect.engines.litert:LitertXnn",
+        extra="litert",
+    ),
+    "litert-xnn": Entry(
+        "LiteRT as it runs files: XNNPACK, and optimized kernels where that has none",
+        "qdialect.engines.litert:LitertXnn",
+        extra="litert",
+    ),
+    "litert-opt": Entry(
+        "LiteRT, its optimized kernels",
+        "qdialect.engines.litert:LitertOpt",
+        extra="litert",
+    ),
+    "litert-ref": Entry(
+        "LiteRT, its reference kernels",
+        "qdialect.engines.litert:LitertRef",
+        extra="litert",
     ),
     "iree": Entry("IREE llvm-cpu, of TOSA", "qdialect.engines.iree:Iree", environment="iree"),
     "mlir-runner": Entry(

@@ -136,7 +136,7 @@ class ComputeInFloats(RulePass):
 
     name = "compute-in-floats"
 
-    to: Literal["tosa", "linalg", "quant", "iree", "stablehlo"] = "tosa"
+    to: Literal["tosa", "linalg", "quant", "iree", "stablehlo", "tflite", "tflite-bounded"] = "tosa"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
         return ()

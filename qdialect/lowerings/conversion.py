@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     FunctionType,
     IntegerType,
     ModuleOp,
+    TensorType,
     UnrealizedConversionCastOp,
     i64,
 )
@@ -73,6 +74,8 @@ class TargetDialect(Generic[E]):
     """The type in place of i64."""
     types: QuantizedInterface[E] | None = None
     """Functions take and give quantized values, and not their codes."""
+    dynamic: bool = False
+    """Whether extents may be unknown."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,7 @@ class _Function(Generic[E]):
                     "unknown-op", f"{self.to.name} has nothing for '{op.name}'", self._hint(op)
                 )
             for result in op.results:
-                type_of(result.type, "its result", self.to.index)
+                self._type_of(result.type, "its result")
             results = lowering(e, op, operands)
         except Unlowerable as error:
             self._refuse(op, error)
@@ -202,7 +205,7 @@ class _Function(Generic[E]):
     def _constant(self, op: ConstantOp) -> LaidOut:
         array, params = constant_array(op, self.session.blobs), qparams_of(op.result)
         if params is None:
-            if type_of(op.result.type, "it", self.to.index).element_type == BFloat16Type():
+            if self._type_of(op.result.type, "it").element_type == BFloat16Type():
                 raise Unlowerable("type", "it is of bf16", "f32 or f16")
             array = self._short(op, array)
         return LaidOut(array.shape, identity_order(array.ndim), params, None, array)
@@ -212,7 +215,7 @@ class _Function(Generic[E]):
         found: list[LaidOut] = []
         for result in op.results:
             try:
-                kind = type_of(result.type, "its result", self.to.index)
+                kind = self._type_of(result.type, "its result")
             except Unlowerable:
                 break
             cast = UnrealizedConversionCastOp.create(result_types=[kind])
@@ -256,17 +259,26 @@ class _Function(Generic[E]):
         values = [e.typed_value(x, v.type) for x, v in zip(operands, op.operands, strict=True)]
         copy = op.clone(dict(zip(op.operands, values, strict=True)))
         e.append(copy)
+        typed = self.to.types is not None
         return [
-            LaidOut(shape_of(new), identity_order(len(shape_of(new))), None, new)
+            LaidOut(
+                shape_of(new),
+                identity_order(len(shape_of(new))),
+                qparams_of(new) if typed else None,
+                new,
+            )
             for new in copy.results
         ]
 
     def _typed(self, op: Operation, kind: Attribute, what: str) -> Attribute | None:
         try:
-            return type_of(kind, what, self.to.index)
+            return self._type_of(kind, what)
         except Unlowerable as error:
             self._refuse(op, error)
             return None
+
+    def _type_of(self, kind: Attribute, where: str) -> TensorType[Any]:
+        return type_of(kind, where, self.to.index, dynamic=self.to.dynamic)
 
     def _refuse(self, op: Operation, error: Unlowerable) -> None:
         self.refused.append(Refused(op, error))

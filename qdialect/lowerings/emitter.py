@@ -204,15 +204,17 @@ def _only_ones_move(shape: Sequence[int], perms: Sequence[int]) -> bool:
     return dimensions == sorted(dimensions)
 
 
-def type_of(kind: Attribute, where: str, index: IntegerType = i64) -> TensorType[Any]:
+def type_of(
+    kind: Attribute, where: str, index: IntegerType = i64, *, dynamic: bool = False
+) -> TensorType[Any]:
     """The type of a value of `nn` when lowered: storage in place of quantized elements, and
-    `index` in place of i64."""
+    `index` in place of i64. Extents that are not known are refused unless `dynamic`."""
     element = quant_element(kind)
     if not isinstance(kind, TensorType):
         raise Unlowerable("type", f"{where} is no ranked tensor")
     if 0 in kind.get_shape():
         raise Unlowerable("empty", f"{where} has no elements")
-    if any(extent < 0 for extent in kind.get_shape()):
+    if not dynamic and any(extent < 0 for extent in kind.get_shape()):
         raise Unlowerable(
             "dynamic-shape",
             f"{where} has a dimension that is not known",

@@ -37,7 +37,7 @@ class RequireIntegers(ModulePass):
 
     name = "require-integers"
 
-    to: Literal["tosa", "linalg", "quant", "iree", "stablehlo"] = "tosa"
+    to: Literal["tosa", "linalg", "quant", "iree", "stablehlo", "tflite", "tflite-bounded"] = "tosa"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Look at a module; UnsupportedError that lists everything."""

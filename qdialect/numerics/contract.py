@@ -53,11 +53,14 @@ class Contract:
 
     `steps` is the largest change in output quantization steps (`BOUNDED` and
     weaker, infinite if not known); `note` says which condition gave the class.
+    `by_kernels`: it was decided with the arithmetic of the kernels that ops name, not only for
+    real functions that are rounded once.
     """
 
     level: Numerics
     steps: float = 0.0
     note: str = ""
+    by_kernels: bool = False
 
     def __str__(self) -> str:
         return f"bounded({self.steps:g})" if self.level is Numerics.BOUNDED else str(self.level)

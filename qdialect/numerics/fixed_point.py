@@ -6,6 +6,11 @@ A fixed-point rescale multiplies n = q - zero point by m * 2**-k in integers:
     half_away, half_even                              the same, ties as named
     gemmlowp   (n*m + 2**(k-1) + t) >> k              TOSA DOUBLE_ROUND, TFLite
                t = 2**30 with the sign of n (plus at 0) if k > 31, else 0
+    ruy        (n*m + 2**(k-1) + t) >> k              optimized kernels of TFLite
+               t = 2**30 if k > 31, else 0
+
+The last two are two roundings: with h = (n*m + 2**30) >> 31, h * 2**(31-k) half away from zero,
+or half up.
 
 `>>` rounds down.  A multiplier of `bits` bits (a signed type: 32 or 16) has its top bit
 set, m in [2**(bits-2), 2**(bits-1)), so that the pair nearest to a ratio r is off by
@@ -128,7 +133,8 @@ def apply(steps: NDArray[Any], pair: FixedPoint, rounding: Rounding) -> NDArray[
         product = product + (half - 1) + ((product >> shift) & 1)
     else:
         nudge = _NUDGE if shift > 31 else 0
-        product = product + half + np.where(steps >= 0, nudge, -nudge)
+        down = (steps < 0) if rounding is Rounding.GEMMLOWP else False
+        product = product + half + np.where(down, -nudge, nudge)
     return product >> shift
 
 
@@ -182,7 +188,7 @@ def weakest_replacement(
 
     Decided by looking at the codes on which the two differ (between the places where one and
     the other step, `step_positions`), unless the result has more than 2**16 codes, or more
-    than 2**20 codes do not saturate and one of the two is gemmlowp.  Then
+    than 2**20 codes do not saturate and one of the two rounds twice.  Then
     |n * f_old - n * f_new| <= e on those that do not saturate gives at most ceil(e) steps, and
     one more if the two round ties differently, or one through floats.  Of more codes than a
     table has, one step more than in the reals is stated for floats.
@@ -276,10 +282,10 @@ def step_positions(
     (half_up reaches every tie, half_even those of even t, half_away those of positive t). Two
     rescales are equal on all codes iff they step at the same places: some 2**bits of them
     instead of all codes of a 32-bit sum. The results of all pairs have one storage.
-    ValueError for gemmlowp, which is no function of n f.
+    ValueError for gemmlowp and ruy, which are no functions of n f.
     """
-    if rounding is Rounding.GEMMLOWP:
-        raise ValueError("gemmlowp rounding is defined for (multiplier, shift) only")
+    if rounding.two_stage:
+        raise ValueError(f"{rounding.value} rounding is defined for (multiplier, shift) only")
     low, high = pairs[0][1].low, pairs[0][1].high
     levels = np.arange(low + 1, high + 1, dtype=np.int64)
     zeros = np.array([b.zero for _, b in pairs], np.int64).reshape(-1, 1)
@@ -320,7 +326,7 @@ def _reaches_tie(counts: NDArray[np.int64], rounding: Rounding) -> NDArray[Any]:
 
 def _plain(form: Form) -> bool:
     """Whether the rounding is a function of the product alone."""
-    return form.rounding is not Rounding.GEMMLOWP
+    return not form.rounding.two_stage
 
 
 def _by_table(codes: Codes, a: QuantGrid, b: QuantGrid, old: Form, new: Form) -> Contract:

@@ -119,8 +119,8 @@ def round_ratio(n: Codes, ratio: Fraction, rounding: Rounding) -> Codes:
 
 def _rounded(n: Codes, over: int, under: int, rounding: Rounding) -> Codes:
     """`round_ratio` of over / under, not necessarily in lowest terms."""
-    if rounding is Rounding.GEMMLOWP:
-        raise ValueError("gemmlowp rounding is defined for (multiplier, shift) only")
+    if rounding.two_stage:
+        raise ValueError(f"{rounding.value} rounding is defined for (multiplier, shift) only")
     limit = 2.0**62
     try:
         factor = over / under
@@ -186,10 +186,10 @@ def round_quotient(n: int, d: int, rounding: Rounding) -> int:
 
 
 def round_floats(x: NDArray[np.float64], rounding: Rounding) -> NDArray[np.float64]:
-    """Doubles rounded to integers; ValueError for gemmlowp, which rounds shifts."""
+    """Doubles rounded to integers; ValueError for gemmlowp and ruy, which round shifts."""
     if rounding.in_reals is Rounding.HALF_EVEN:
         return np.rint(x)
-    if rounding is Rounding.GEMMLOWP:
+    if rounding.two_stage:
         raise ValueError(f"floats do not round {rounding.value}")
     below = np.floor(x)
     rest = x - below  # exact, unlike x + 0.5

@@ -10,7 +10,8 @@ class Rounding(str, Enum):
 
     `HALF_EVEN`: ties to the even neighbour (ONNX, IEEE 754).  `HALF_AWAY`: ties
     away from zero.  `HALF_UP`: ties towards plus infinity (TOSA single round).
-    `GEMMLOWP`: the two-stage fixed-point rounding of TFLite (TOSA double round).
+    `GEMMLOWP`: the two-stage fixed-point rounding of TFLite (TOSA double round): half up to
+    31 bits, then half away from zero.  `RUY`: that of its optimized kernels, twice half up.
     `RECIPROCAL`: half to even of x * fl(1 / scale) in floats, where the others round
     x / scale (PyTorch); exact numbers it rounds half to even.
     """
@@ -19,7 +20,14 @@ class Rounding(str, Enum):
     HALF_AWAY = "half_away"
     HALF_UP = "half_up"
     GEMMLOWP = "gemmlowp"
+    RUY = "ruy"
     RECIPROCAL = "reciprocal"
+
+    @property
+    def two_stage(self) -> bool:
+        """Whether it rounds a product by a multiplier and a shift twice: then it is no rounding
+        of real numbers."""
+        return self in (Rounding.GEMMLOWP, Rounding.RUY)
 
     @property
     def in_reals(self) -> Rounding:

@@ -69,14 +69,36 @@ TENSOR = TensorType.constr()
 HALF_EVEN = StringAttr("half_even")
 _WORD = re.compile(r"[A-Za-z_][\w$.]*")
 KERNEL = "nn.kernel"
-"""Discardable attribute (a unit): an integer kernel of the runtime that a model is from defines the
-op, with a rounding of its own.  Another op in its place changes ties, at least."""
+"""Discardable attribute: an integer kernel of the runtime that a model is from defines the op, with
+a rounding of its own.  Another op in its place changes ties, at least.  A string names the
+kernels ("litert-xnn"), whose arithmetic the interpreter has bit by bit; a unit is a kernel of ONNX
+Runtime, which the interpreter takes for the real function."""
+KERNEL_OP = "nn.kernel_op"
+"""Discardable attribute of a convolution that names LiteRT's kernels (a string): the op of the
+file, which tells convolutions of one channel each from those in groups."""
+KERNEL_SUMS = "nn.kernel_sums"
+"""Discardable attribute of a product of 16 bits that does (a string): "i32" where its sums have 32
+bits and not 64."""
+KERNEL_INPUTS = "nn.kernel_inputs"
+"""Discardable attribute of a product of floats by codes that does (a string), how its input is
+quantized: "symmetric", "asymmetric", or "packed": with constant weights of 4 bits, an even depth of
+at least 32 and at least 4 columns, which the optimized kernel takes in a way of its own."""
+KERNEL_ORDER = "nn.kernel_order"
+"""Discardable attribute of an op of `litert-opt` (integers): the dimensions of its result in the
+order in which the file has them, outermost first; without one they are as in the file. What SIMD
+leaves to scalar code, which rounds differently, are the last elements of runs of memory."""
 _ROUNDINGS = [mode.value for mode in Rounding]
 
 
 def is_kernel(op: Operation) -> bool:
     """Whether an integer kernel defines `op`."""
     return KERNEL in op.attributes
+
+
+def kernels_of(op: Operation) -> str | None:
+    """Whose kernel defines `op` bit by bit; None where that is no known one."""
+    named = op.attributes.get(KERNEL)
+    return named.data if isinstance(named, StringAttr) else None
 
 
 def rounds_by_encoding(op: Operation) -> bool:

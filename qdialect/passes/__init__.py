@@ -26,6 +26,7 @@ class PassEntry(NamedTuple):
 _BOUNDARY = "preserve|maximize-integer|minimize-conversions"
 _NUMERICS = ("numerics", "str", "exact", "weakest contract class that may fire")
 _WHERE = ("where", "target|all", "target", "where the target is faster so, or everywhere")
+_LOWERED = "tosa|linalg|quant|iree|stablehlo|tflite|tflite-bounded"
 _RULES = (
     _NUMERICS,
     ("assume", "nothing|profile", "nothing", "which ranges stated on the IR are believed"),
@@ -175,6 +176,18 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "form-delegated",
+            "write functions of codes and float islands as what XNNPACK in LiteRT runs fastest",
+            f"{here}.casts.form_delegated:FormDelegated",
+            _RULES,
+        ),
+        PassEntry(
+            "release-kernels",
+            "let ops be real functions that are rounded once where they name LiteRT's kernels",
+            f"{here}.casts.release_kernels:ReleaseKernels",
+            (_NUMERICS,),
+        ),
+        PassEntry(
             "form-floats",
             "write ops on codes as ops on floats between casts, where a target is faster so",
             f"{here}.casts.form_floats:FormFloats",
@@ -289,6 +302,20 @@ def _entries() -> tuple[PassEntry, ...]:
             "qdialect.raising.tosa.convert:RaiseTosa",
         ),
         PassEntry(
+            "raise-tflite",
+            "turn TFLite and Circle into nn and quant, as an engine of LiteRT computes them",
+            "qdialect.raising.tflite.convert:RaiseTflite",
+            (
+                (
+                    "kernels",
+                    "litert-xnn|litert-ref|litert-opt",
+                    "litert-xnn",
+                    "whose arithmetic the ops have: XNNPACK's with the optimized kernels for the "
+                    "rest (LiteRT's default), the reference kernels', or the optimized ones'",
+                ),
+            ),
+        ),
+        PassEntry(
             "raise-stablehlo",
             "turn StableHLO into nn and quant; what has no counterpart stays",
             "qdialect.raising.stablehlo.convert:RaiseStablehlo",
@@ -298,13 +325,16 @@ def _entries() -> tuple[PassEntry, ...]:
             "compute-in-floats",
             "compute in floats, between casts, what a dialect has no exact integers for",
             "qdialect.lowerings.compute_in_floats:ComputeInFloats",
-            (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"), *_RULES),
+            (
+                ("to", _LOWERED, "tosa", "the export it is for"),
+                *_RULES,
+            ),
         ),
         PassEntry(
             "require-integers",
             "refuse floats and what has no exact integers in a dialect, with all reasons",
             "qdialect.lowerings.require_integers:RequireIntegers",
-            (("to", "tosa|linalg|quant|iree|stablehlo", "tosa", "the export it is for"),),
+            (("to", _LOWERED, "tosa", "the export it is for"),),
         ),
         PassEntry(
             "convert-nn-to-tosa",
@@ -321,6 +351,12 @@ def _entries() -> tuple[PassEntry, ...]:
             "convert-nn-to-stablehlo",
             "write networks in StableHLO, with quantized types and floats",
             "qdialect.lowerings.stablehlo.convert:ConvertNnToStablehlo",
+        ),
+        PassEntry(
+            "convert-nn-to-tflite",
+            "write networks as the ops of TFLite files, as XNNPACK in LiteRT computes them",
+            "qdialect.lowerings.tflite.convert:ConvertNnToTflite",
+            (("numerics", "str", "ties", "how far a kernel may be from an op: ties or bounded"),),
         ),
         PassEntry(
             "expand-rescale",

@@ -23,10 +23,11 @@ from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.ranges import Interval, unclamped
 from qdialect.numerics.rounding import Rounding
-from qdialect.ops.base import is_kernel
+from qdialect.ops.base import is_kernel, kernels_of
 from qdialect.qparams import QParams
 from qdialect.quant import arithmetic_of
 from qdialect.rewrite import Refusal
+from qdialect.rewrite.kernel_marks import distance, weakened
 from qdialect.targets.base import Target
 
 Reach = Callable[[], Sequence[Interval] | None]
@@ -35,7 +36,7 @@ Reach = Callable[[], Sequence[Interval] | None]
 #: pairs of parameters up to which a contract is cached
 _FEW = 64
 
-NO_GEMMLOWP = Refusal("rounding", "gemmlowp rounds multiplier and shift, no real numbers")
+NO_TWO_STAGE = Refusal("rounding", "gemmlowp and ruy round multiplier and shift, no real numbers")
 
 
 def pair_contract(
@@ -130,8 +131,8 @@ def _in_reals(
     second: Rounding,
     reach: Reach | None,
 ) -> Contract | Refusal:
-    if Rounding.GEMMLOWP in (first, second):
-        return NO_GEMMLOWP
+    if any(one.two_stage for one in (first, second)):
+        return NO_TWO_STAGE
     triples = _parameter_triples(a, b, c)
     if triples is None:
         return Refusal("grid", "the encodings lie on different grids")
@@ -185,7 +186,10 @@ def in_reals(op: Operation, note: str = "in real arithmetic") -> Contract:
 
 
 def replaced_kernel(op: Operation, found: Contract) -> Contract:
-    """`found`, of another op in place of `op`: `ties` at best if a kernel defines that."""
+    """`found`, of another op in place of `op`: `ties` at best if a kernel defines that, and as far
+    off as that kernel is from the real value where it is known bit by bit."""
+    if kernels_of(op) is not None:
+        return found if found.by_kernels else weakened(found, distance(op))
     if found.level > Numerics.EXACT or not is_kernel(op):
         return found
     return Contract(Numerics.TIES, 1, "an integer kernel rounds in a way of its own")
@@ -204,8 +208,8 @@ def target_rounding(
     Two ways to round to nearest differ in ties only.
     """
     chosen = target.rounding(rounding)
-    if Rounding.GEMMLOWP in (rounding, chosen):
-        return chosen, NO_GEMMLOWP
+    if any(one.two_stage for one in (rounding, chosen)):
+        return chosen, NO_TWO_STAGE
     if chosen is rounding:
         return chosen, EXACT
     a = source()

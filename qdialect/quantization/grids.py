@@ -180,7 +180,8 @@ class _Assignment:
                     self.grids.pairs[value] = None
                 return
         same = self.domains.tied_to(op, index, result=True)
-        if same is not None and (q := self.grids.operand(op, same)) is not None:
+        joins = behavior.is_tied and len(self._above(op, behavior)) > 1
+        if same is not None and not joins and (q := self.grids.operand(op, same)) is not None:
             self.grids.qparams[value] = q
             self.grids.pairs[value] = None
             return
@@ -225,6 +226,11 @@ class _Assignment:
         if user is None or behavior is None or not behavior.commutes or len(user.results) > 1:
             return False
         return value in runtime_tied(user, behavior)
+
+    def _above(self, op: Operation, behavior: Behavior) -> set[QParams | None]:
+        """The qparams of the operands that an op gives on; several where it joins ranges (a
+        concat of different things), and its result has a range of its own."""
+        return {self.grids.qparams.get(value) for value in runtime_tied(op, behavior)}
 
     def _carried(self, value: SSAValue, op: Operation, behavior: Behavior) -> QParams | None:
         above = [self.grids.qparams.get(v) for v in runtime_tied(op, behavior)]

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.lowerings.debug_attributes import MARKED_KEY
 from qdialect.lowerings.laid_out import Order, identity_order, permutation, reordered
 from qdialect.ops import ReshapeOp, TransposeOp, make_constant, shape_of
-from qdialect.ops.base import NNOp
+from qdialect.ops.base import NNOp, ranked
 from qdialect.ops.keys import KEY
 from qdialect.qparams import QParams
 from qdialect.quant import SCastOp, UniformType, quant_element, storage_type
@@ -178,13 +179,27 @@ class Builder:
         """The same bits with another element type; reading back gives the value itself."""
         key = ("read", value, element)
         if key not in self._cached:
-            kind = TensorType(element, list(shape_of(value)))
+            kind = ranked(element, shape_of(value))
             source = quant_element(value.type)
             made = self.append(SCastOp(value, kind)).results[0]
             self._cached[key] = made
             if source is not None:
                 self._cached["read", made, source] = value
         return self._cached[key]
+
+
+def replace_body(function: FuncOp, block: Block, results: Sequence[Attribute]) -> FunctionType:
+    """Put `block`, which returns values of the types `results`, in place of the one block of a
+    function; its new type."""
+    body, old = function.body, function.body.blocks[0]
+    for op in reversed(list(old.ops)):
+        op.detach()
+        op.erase(safe_erase=False)
+    body.erase_block(old, safe_erase=False)
+    body.add_block(block)
+    kind = FunctionType.from_lists(list(block.arg_types), list(results))
+    function.properties["function_type"] = kind
+    return kind
 
 
 def inverted(array: NDArray[Any], order: Order) -> NDArray[Any]:

@@ -181,7 +181,7 @@ def rescale(op: Operation, operands: Sequence[Array], evaluation: Evaluation) ->
 
     With `gemmlowp` (fixed point only) R is TOSA's double rounding:
     R(v * m * 2^-n) = (v * m + r) >> n, r = 2^(n-1), plus 2^30 if n > 31 with the
-    sign of v.
+    sign of v. With `ruy` (likewise) that is plus 2^30 whatever the sign is.
     """
     rescale = cast(RescaleOp, op)
     source, target = (_qparams(op, v.type) for v in (op.operands[0], op.results[0]))
@@ -217,10 +217,11 @@ def _shift(
 ) -> Array:
     """R(steps * multiplier * 2^-shift)"""
     product = steps * multiplier
-    if rounding is not Rounding.GEMMLOWP:
+    if not rounding.two_stage:
         return round_division(product, np.int64(1) << shift, rounding)
     nudge = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-    sign = np.where(steps >= 0, 1 << 30, -(1 << 30))
+    down = (steps < 0) & (rounding is Rounding.GEMMLOWP)
+    sign = np.where(down, -(1 << 30), 1 << 30)
     return (product + nudge + np.where(shift > 31, sign, 0)) >> shift
 
 

@@ -68,7 +68,7 @@ Contracted = tuple[Array, Array, tuple[int, ...]]
 """Rows [groups, out / groups, depth], columns [N, groups, depth, out...], extents of out."""
 
 
-def _conv_matrices(op: Operation, x: Array, w: Array) -> Contracted:
+def conv_matrices(op: Operation, x: Array, w: Array) -> Contracted:
     """Rows of the weight, and windows of x as columns."""
     v = properties(op)
     groups, kernel = v["groups"], w.shape[2:]
@@ -77,7 +77,7 @@ def _conv_matrices(op: Operation, x: Array, w: Array) -> Contracted:
     return rows, *_columns(view, groups, len(kernel))
 
 
-def _transposed_matrices(op: Operation, x: Array, w: Array) -> Contracted:
+def transposed_matrices(op: Operation, x: Array, w: Array) -> Contracted:
     """Mirrored rows of the weight, and windows of x with zeros between its elements."""
     v = properties(op)
     groups, kernel = v["groups"], w.shape[2:]
@@ -101,7 +101,7 @@ def _convolution(
     op: Operation, operands: Sequence[Array], evaluation: Evaluation, transposed: bool = False
 ) -> list[Array]:
     x, w = operands[:2]
-    matrices = _transposed_matrices if transposed else _conv_matrices
+    matrices = transposed_matrices if transposed else conv_matrices
     ones = (1,) * (x.ndim - 2)
     if not is_quantized(op):
         rows, columns, out = matrices(op, widened(x), widened(w))

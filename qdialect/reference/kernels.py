@@ -21,6 +21,7 @@ from qdialect.reference import (
     reduction,
     tosa,
 )
+from qdialect.reference.litert import nodes
 from qdialect.reference.stablehlo import functions as stablehlo
 from qdialect.reference.values import Kernel
 
@@ -41,4 +42,5 @@ DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **linalg.KERNELS,
     **tosa.KERNELS,
     **stablehlo.KERNELS,
+    **nodes.KERNELS,
 }

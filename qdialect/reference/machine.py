@@ -18,8 +18,10 @@ from qdialect.context import QContext
 from qdialect.dialects.onnx import RESULT_NAMES, string_list
 from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.ops import NNOp, ReshapeOp
+from qdialect.ops.base import kernels_of
 from qdialect.ops.locations import op_where
 from qdialect.ops.shapes import ShapeError
+from qdialect.reference import litert
 from qdialect.reference.in_floats import computes_in_floats, evaluate_in_floats
 from qdialect.reference.kernels import DEFAULT_KERNELS
 from qdialect.reference.tosa.control import STRUCTURED, YIELD
@@ -216,7 +218,8 @@ def evaluate(
 ) -> Sequence[Array]:
     """One op through its kernel, with operand shapes and results checked."""
     name = op_name(op)
-    kernel = kernels.get(name)
+    named = kernels_of(op)
+    kernel = kernels.get(name) if named is None else litert.kernel(op, named)
     if kernel is None:
         raise UnsupportedError(
             f"the interpreter has no function for '{name}'",
@@ -226,7 +229,7 @@ def evaluate(
     with _located(op):
         if isinstance(op, NNOp) and not isinstance(op, ReshapeOp):
             op.infer([value.shape for value in operands], op.values)
-        if computes_in_floats(op, evaluation):
+        if named is None and computes_in_floats(op, evaluation):
             results = evaluate_in_floats(op, operands, evaluation, kernel)
         else:
             results = kernel(op, operands, evaluation)

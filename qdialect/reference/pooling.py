@@ -30,7 +30,7 @@ def _windows(op: Operation, x: Array, fill: float) -> Array:
     return windows(x, v["kernel"], v["strides"], v["pads"], v["dilations"], fill, v["ceil_mode"])
 
 
-def _max_pool(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
+def max_pool(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
     """Largest element of each window inside the input."""
     x = operands[0]
     taps = tuple(range(2, x.ndim))
@@ -55,18 +55,18 @@ def _avg_pool(op: Operation, operands: Sequence[Array], evaluation: Evaluation) 
     spatial = tuple(range(2, x.ndim))
     if not is_quantized(op):
         view = _windows(op, widened(x), 0)
-        counts = np.maximum(_counts(op, x.shape[2:], view.shape[x.ndim :]), 1)
+        counts = np.maximum(window_counts(op, x.shape[2:], view.shape[x.ndim :]), 1)
         return plain(op, view.sum(axis=spatial) / counts.astype(view.dtype), evaluation)
     steps, scales = factor(op, 0, x, spatial)
     view = _windows(op, steps, 0)
     out = view.shape[x.ndim :]
-    counts = np.maximum(_counts(op, x.shape[2:], out), 1)
+    counts = np.maximum(window_counts(op, x.shape[2:], out), 1)
     columns = np.moveaxis(view, spatial, range(-len(spatial), 0))
     sums = total(columns.reshape(*x.shape[:2], *out, -1))
     return stored(op, sums * Real.floats(scales) / Real.integers(counts), evaluation)
 
 
-def _counts(op: Operation, size: Sequence[int], out: Sequence[int]) -> Array:
+def window_counts(op: Operation, size: Sequence[int], out: Sequence[int]) -> Array:
     """Number of elements each window averages over, [out...]."""
     v = properties(op)
     names = ("kernel", "strides", "pads", "dilations")
@@ -98,7 +98,7 @@ def _global_avg_pool(
 
 
 KERNELS: Mapping[str, Kernel] = {
-    **{kind.name: _max_pool for kind in nn.MAX_POOLS},
+    **{kind.name: max_pool for kind in nn.MAX_POOLS},
     **{kind.name: _avg_pool for kind in nn.AVERAGE_POOLS},
     **{kind.name: _global_avg_pool for kind in nn.GLOBAL_AVERAGE_POOLS},
 }

@@ -37,7 +37,7 @@ def is_quantized(op: Operation) -> bool:
 def rounding_of(op: Operation) -> Rounding:
     """The declared rounding of an op that quantizes a real result; half even without one.
 
-    UnsupportedError for `gemmlowp`, which rounds shifts and not real numbers.
+    UnsupportedError for `gemmlowp` and `ruy`, which round shifts and not real numbers.
     """
     declared = op.properties.get("rounding")
     rounding = Rounding(declared.data) if isinstance(declared, StringAttr) else Rounding.HALF_EVEN
@@ -46,9 +46,9 @@ def rounding_of(op: Operation) -> Rounding:
 
 def real_rounding(op: Operation, rounding: Rounding) -> Rounding:
     """`rounding`, if it rounds real numbers; UnsupportedError otherwise."""
-    if rounding is Rounding.GEMMLOWP:
+    if rounding.two_stage:
         raise UnsupportedError(
-            f"'{op.name}' cannot round a real number with gemmlowp: it is defined for "
+            f"'{op.name}' cannot round a real number with {rounding.value}: it is defined for "
             "multiplier and shift only",
             where=place(op),
         )

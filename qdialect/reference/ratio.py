@@ -97,7 +97,7 @@ def round_division(num: Integers, den: Integers, rounding: Rounding) -> Integers
     """`num / den` (den > 0) rounded to the nearest integer.
 
     Exact for Python integers, and for int64 as long as |num| and den are at most 2^62.
-    GEMMLOWP is a rounding of shifts, not of real numbers: ValueError.
+    GEMMLOWP and RUY are roundings of shifts, not of real numbers: ValueError.
     """
     quotient = num // den
     twice = 2 * (num - quotient * den)

@@ -65,9 +65,11 @@ def _sum(mean: bool) -> Kernel:
     return kernel
 
 
+largest, smallest = _extremum(np.max), _extremum(np.min)
+
 KERNELS: Mapping[str, Kernel] = {
-    nn.ReduceMaxOp.name: _extremum(np.max),
-    nn.ReduceMinOp.name: _extremum(np.min),
+    nn.ReduceMaxOp.name: largest,
+    nn.ReduceMinOp.name: smallest,
     nn.ReduceMeanOp.name: _sum(mean=True),
     nn.ReduceSumOp.name: _sum(mean=False),
 }

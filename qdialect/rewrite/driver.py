@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.index import ops_named
+from qdialect.analysis.index import has_marked_ops, ops_named
 from qdialect.analysis.ranges import ranges, ranges_anew
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops.component_keys import settle_keys
+from qdialect.rewrite.kernel_marks import KernelChangeError, weakened
 from qdialect.rewrite.refused import TargetRefusalError, refused_successor
 from qdialect.rewrite.remarks import (
     ANYWHERE,
@@ -87,6 +88,7 @@ class Driver:
         # Many rescales may each move through many ops: no op sees more of them than
         # there are ops, while rules in a circle come back to one place for ever.
         budget = PER_OP * ops + AT_LEAST
+        self._replacements.keeps_kernels = has_marked_ops(self.session, module)
         rewriter = Rewriter(
             self._push,
             self.session.behaviors,
@@ -173,30 +175,45 @@ class Driver:
                 self._refused.add(op)
                 self._refusals[op, rule.name] = verdict
                 continue
-            remark, queued = self._log(op, rule, verdict), len(self._queue)
-            self._push(op)
-            rewriter.begin(op)
-            self._replacements.begin(verdict)
-            try:
-                rule.rewrite(match, rewriter)
-                rewriter.check_inserted()
-            except TargetRefusalError as refused:
-                self._take_back(op, rule, refused.reason, queued)
-                continue
-            except Exception:
-                self.session.crashed = rule.name, remark.place
-                raise
-            return True
+            if self._fire(op, rule, match, verdict, rewriter):
+                return True
         return False
 
-    def _take_back(self, op: Operation, rule: Rule[Any], reason: str, queued: int) -> None:
-        """A rewrite of `op` was none, as the target refuses what it makes; what was queued is not
-        visited for it."""
+    def _fire(
+        self, op: Operation, rule: Rule[Any], match: Any, verdict: Contract, rewriter: Rewriter
+    ) -> bool:
+        """Whether the rewrite was done: the target runs what it makes, and what it changes of
+        marked ops is allowed."""
+        remark, queued = self._log(op, rule, verdict), len(self._queue)
+        self._push(op)
+        rewriter.begin(op)
+        self._replacements.begin(verdict)
+        try:
+            rule.rewrite(match, rewriter)
+            rewriter.check_inserted()
+        except TargetRefusalError as refused:
+            reason = f"{self.session.target.name}: {refused.reason}"
+            self._take_back(op, rule, Refusal("target", reason), queued)
+            return False
+        except KernelChangeError as changed:
+            weaker = weakened(verdict, changed.contract)
+            why = f"would be {weaker}, but only {self.numerics} is allowed: {changed.reason}"
+            self._take_back(op, rule, Refusal("kernel", why), queued)
+            known = replace(weaker, by_kernels=True)
+            return weaker.level <= self.numerics and self._fire(op, rule, match, known, rewriter)
+        except Exception:
+            self.session.crashed = rule.name, remark.place
+            raise
+        return True
+
+    def _take_back(self, op: Operation, rule: Rule[Any], why: Refusal, queued: int) -> None:
+        """A rewrite of `op` was none, as what it makes is refused; what was queued is not visited
+        for it."""
         while len(self._queue) > queued:
             self._queued.discard(id(self._queue.pop()))
         self.session.remarks.remarks.pop()
         self._refused.add(op)
-        self._refusals[op, rule.name] = Refusal("target", f"{self.session.target.name}: {reason}")
+        self._refusals[op, rule.name] = why
 
     def _log(self, op: Operation, rule: Rule[Any], contract: Contract) -> Remark:
         self._refusals.pop((op, rule.name), None)

@@ -24,6 +24,7 @@ from qdialect.analysis.index import captured_values, every_op
 from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.rewrite.error_bounds import Change, real_bound, sum_up, total
+from qdialect.rewrite.kernel_marks import check_replaced
 
 MOST_OPS = 1024
 """How many ops above a value that is replaced are searched for changes (and four for each op that
@@ -33,9 +34,11 @@ the rewrite inserted). Few rewrites replace more; where one does, nothing is kno
 class Replacements:
     """The replacements of one rewrite, or of one pass that rewrites a whole module at once."""
 
-    def __init__(self, session: QContext) -> None:
+    def __init__(self, session: QContext, *, keeps_kernels: bool = False) -> None:
         self._session = session
         self._bounds = session.error_bounds
+        #: whether there are ops that name whose kernel they are, which no rewrite may change
+        self.keeps_kernels = keeps_kernels
         self.begin(EXACT)
 
     def begin(self, contract: Contract) -> None:
@@ -49,8 +52,32 @@ class Replacements:
         """The rewrite made `op`."""
         self._inserted.add(op)
 
+    def check(self, old: SSAValue, new: SSAValue) -> None:
+        """KernelChangeError where `new` in place of `old` changes what marked ops compute, and
+        the contract does not say so."""
+        contract = self._contract
+        if not self.keeps_kernels or contract.by_kernels or contract.level > Numerics.BOUNDED:
+            return
+        if self._replaced.get(old) is new:
+            return
+        reads = self._read_by(new)
+        above = dict.fromkeys(
+            owner
+            for value in reads
+            if isinstance(owner := value.owner, Operation)
+            and (owner in self._inserted or value is new)
+        )
+        inside = set[SSAValue](v for op in above for v in op.results)
+        outer = reads - inside
+        most = MOST_OPS + 4 * len(self._inserted)
+        if old in outer or old is new:
+            check_replaced(old, new, lambda value: True, above, most)
+        else:
+            check_replaced(old, new, lambda value: self._cut(value, outer), above, most)
+
     def replaced(self, old: SSAValue, new: SSAValue) -> None:
-        """Uses of `old`, which is still there, will use `new`."""
+        """Uses of `old`, which is still there, will use `new`; KernelChangeError (see `check`)."""
+        self.check(old, new)
         if not self._bounds.changes and self._contract.level is Numerics.EXACT:
             return
         if self._replaced.get(old) is new:

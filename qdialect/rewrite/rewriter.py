@@ -8,16 +8,18 @@ does not, takes them back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import AnyFloat, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import get_effects
 
+from qdialect.errors import QError
 from qdialect.ops.component_keys import join_keys
 from qdialect.ops.keys import KEY
 from qdialect.rewrite.effects import is_effect_free
+from qdialect.rewrite.kernel_marks import KernelChangeError
 from qdialect.rewrite.refused import TargetRefusalError
 from qdialect.rewrite.replacements import Replacements
 
@@ -58,6 +60,8 @@ class Rewriter:
         #: ops of this rewrite, each in place of another, that were not asked for yet
         self._inserted: list[tuple[Operation, Operation | None]] = []
         self._replaces = False
+        #: whether a value is replaced already, so that this rewrite cannot be taken back
+        self._changed_values = False
         self.root: Operation | None = None
         #: whether keys of ops are joined, and not listed yet
         self.joined: bool = False
@@ -69,6 +73,7 @@ class Rewriter:
         self.root = root
         self._inserted.clear()
         self._replaces = False
+        self._changed_values = False
 
     def check_inserted(self) -> None:
         """TargetRefusalError if the target refuses an op that was inserted in this rewrite: these
@@ -79,11 +84,35 @@ class Rewriter:
         for op, source in self._inserted:
             reason = self._refuses(op, source)
             if reason is not None:
-                for new, _ in reversed(self._inserted):
-                    self._origins.pop(new, None)
-                    new.detach()
-                    new.erase()
+                self._take_back()
                 raise TargetRefusalError(f"'{op.name}': {reason}")
+
+    def _take_back(self) -> None:
+        for new, _ in reversed(self._inserted):
+            self._origins.pop(new, None)
+            new.detach()
+            new.erase()
+
+    def check_replaced(self, pairs: Iterable[tuple[SSAValue, SSAValue]]) -> None:
+        """To be called by a rule that replaces several values by and by, with all of them, new ones
+        second: what must not be is taken back as a whole."""
+        self.check_inserted()
+        self._check_kernels(pairs)
+
+    def _check_kernels(self, pairs: Iterable[tuple[SSAValue, SSAValue]]) -> None:
+        """KernelChangeError if values in place of others change what marked ops compute: what was
+        inserted in this rewrite is gone then, and nothing else has changed."""
+        if not self._replacements.keeps_kernels:
+            return
+        try:
+            for old, new in pairs:
+                self._replacements.check(old, new)
+        except KernelChangeError as error:
+            if self._changed_values:
+                raise QError(f"a rewrite is half done: {error.reason}") from error
+            self._take_back()
+            raise
+        self._changed_values = True
 
     def insert(self, op: Operation, before: Operation, keep: Operation | None = None) -> None:
         """Insert `op` before `before`, as the successor of `keep` (default: the root)."""
@@ -122,6 +151,7 @@ class Rewriter:
         if old is new:
             return
         self.check_inserted()
+        self._check_kernels([(old, new)])
         self._replacements.replaced(old, new)
         changed = self._push if self._is_same(old, new) else self._changed
         if isinstance(new.owner, Operation):
@@ -145,6 +175,7 @@ class Rewriter:
         """Replace all results of `op` and erase it; a float that is the same value as
         another goes under the keys of both."""
         self.check_inserted()
+        self._check_kernels(zip(op.results, values, strict=True))
         if len(op.results) == 1 and KEY in op.attributes:
             owner = values[0].owner
             if isinstance(owner, Operation) and _are_same_floats(op.results[0], values[0]):

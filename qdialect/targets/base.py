@@ -21,6 +21,7 @@ from qdialect.behaviors.shield import Hook, of_type, shielded_method
 from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
 from qdialect.numerics.sums import SUMS, SumType
+from qdialect.ops.base import kernels_of
 from qdialect.qparams.domains import ANY_DOMAIN, Domain, shown
 from qdialect.qparams.parameters import Layout
 from qdialect.targets.kernels import Kernel
@@ -107,6 +108,8 @@ class Target:
     kernels: Mapping[str, tuple[Kernel, ...]] = field(default_factory=dict[str, tuple[Kernel, ...]])
     #: whether an op that is not in `kernels` runs on quantized tensors nevertheless
     runs_others: bool = True
+    #: names in `nn.kernel` of kernels that it has: what names one runs as it is
+    engines: frozenset[str] = frozenset()
     #: how its rescales and requantizing ops round, the preferred way first; empty: any
     roundings: tuple[Rounding, ...] = ()
     #: whether its kernels divide by scales, so that a quantize that multiplies by a reciprocal is
@@ -168,7 +171,7 @@ class Target:
     def decides_by_op(self) -> bool:
         """Whether `refuses` depends on more than the name of an op and its qparams."""
         rows = (row for rows in self.kernels.values() for row in rows)
-        return self.overrides_refuses or any(row.limits for row in rows)
+        return self.overrides_refuses or bool(self.engines) or any(row.limits for row in rows)
 
     @property
     def overrides_refuses(self) -> bool:
@@ -202,6 +205,8 @@ class Target:
         operands: Sequence[Attribute],
         results: Sequence[Attribute],
     ) -> str | None:
+        if self.engines and kernels_of(op) in self.engines:
+            return None
         for params in dict.fromkeys((*operand_params, *result_params)):
             reason = None if params is None else self.refuses_qparams(params)
             if reason:

@@ -7,8 +7,9 @@ network, the noise that the difference is must be small beside the output (`LEAS
 
 What is judged is what is written.  Where all rewrites are exact and ONNX Runtime is installed,
 it runs the original file and the result, both with its optimizations off: that is what the
-nodes of a file mean.  A QOperator result is judged by the casts and float ops that its integer
-kernels stand for, since these round ties in another way; how far the kernels are off is said.
+nodes of a file mean.  A QOperator result, and a TFLite file of a model that was none, is judged
+by the casts and float ops that its integer kernels stand for, since these round ties in another
+way; how far the kernels are off is said.
 Bounds of weaker rewrites are stated for exact arithmetic, so those the interpreter judges.
 """
 
@@ -32,10 +33,14 @@ from qdialect.passes.casts.fold_interface import ROUNDING
 from qdialect.quant import element_type, quant_element
 from qdialect.reference import Difference, argument_names, output_names
 from qdialect.reference.compare import compare
+from qdialect.rewrite.kernel_marks import release_products
 from qdialect.validation.divergence import Divergence, OutOfTime, first_divergence, interpreter
 from qdialect.validation.translation import converted
+from qdialect.workflows.in_litert import InLitert
 from qdialect.workflows.inputs import draw, suitable
 from qdialect.workflows.model import Model
+from qdialect.workflows.tflite_files import WrittenTflite, kernels_named, litert_installed
+from qdialect.workflows.written import read_again, write_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
     from qdialect.formats.onnx.write import OrtEngine
     from qdialect.formats.onnx.write.written import Written
     from qdialect.rewrite.remarks import OutputBound
-    from qdialect.workflows.model import Form
+    from qdialect.workflows.written import FileForm
 
     Array = NDArray[Any]
     Arrays = Mapping[str, Array]
@@ -60,6 +65,10 @@ LEAST_DB = 10.0
 """Where no bound judges: the difference has at most a tenth of the power of the output.  Rewrites
 that move single steps leave 20 to 50 dB in networks of any depth, as integer kernels do; a wrong
 scale, zero point or channel leaves less than 5."""
+
+FLOATS_DB = 100.0
+"""What differs less is the same floats, summed in another order: a step of a code leaves less than
+50 dB."""
 
 _CLIPPING = ("saturation", "relaxed")
 """Classes of rewrites that may drop a clip."""
@@ -95,6 +104,8 @@ class OutputCheck:
     """Not an index or a condition."""
     is_float: bool = False
     """Not codes: a distance is in real units, never in steps."""
+    least_db: float = LEAST_DB
+    """What the difference must leave where no bound judges."""
 
     @property
     def distance(self) -> float:
@@ -120,7 +131,7 @@ class OutputCheck:
             return self.distance <= self.allowed * _SLACK
         # A step is no defect where an output is hardly more than that.
         single = not self.real and self.distance <= 1
-        return single or self.found.sqnr_db >= LEAST_DB
+        return single or self.found.sqnr_db >= self.least_db
 
     def __str__(self) -> str:
         floats = self.real or self.is_float
@@ -143,7 +154,8 @@ class OutputCheck:
             )
         return (
             f"{text}; its rewrites ({self.contract}) state no {kind}bound, so it is judged by the "
-            f"power of the difference: {self.found.sqnr_db:.1f} dB, at least {LEAST_DB:g} wanted"
+            f"power of the difference: {self.found.sqnr_db:.1f} dB, at least {self.least_db:g} "
+            "wanted"
         )
 
 
@@ -182,19 +194,17 @@ def check_optimized(
     samples: int,
     *,
     inputs: Arrays | None = None,
-    form: Form | None = "qdq",
+    form: FileForm | None = "qdq",
     seconds: float = SECONDS,
 ) -> Checked:
-    """Compare on `samples` random inputs, or on `inputs`; `form` is that of the ONNX model
-    that would be written (None: MLIR).
+    """Compare on `samples` random inputs, or on `inputs`; `form` is that of the file that would
+    be written (None: MLIR).
 
     InputError (`outside-contract`) where the optimized model is further off than its
     rewrites allow, or does not run where the original does.
     """
-    from qdialect.formats.onnx.write import write_model
-
     judge = Judge(before, samples, inputs, seconds)
-    written = None if form is None else write_model(after.module, after.ctx, form=form)
+    written = None if form is None else write_as(after, form)
     checked = judge.check(after, written, form)
     if checked.failure is not None:
         raise checked.failure
@@ -238,7 +248,20 @@ class Judge:
             source = write_model(self.before.module, self.before.ctx).whole()
         return OrtEngine(source, optimize=False)
 
-    def check(self, after: Model, written: Written | None, form: Form | None) -> Checked:
+    @property
+    def is_from_litert(self) -> bool:
+        """Whether the original is a file that LiteRT runs."""
+        return self.before.source is not None and self.before.source.suffix == ".tflite"
+
+    @cached_property
+    def original_in_litert(self) -> InLitert:
+        """The original file in LiteRT, by the kernels that it is read for."""
+        assert self.before.source is not None
+        return InLitert.of_file(self.before.source, kernels_named(self.before.module))
+
+    def check(
+        self, after: Model, written: Written | WrittenTflite | None, form: FileForm | None
+    ) -> Checked:
         """What was compared, and what was wrong; `written` is what `after` is in `form`, None
         for MLIR text."""
         large = _too_large(self.before) or _too_large(after)
@@ -250,19 +273,18 @@ class Judge:
             return Checked(self.requested, 0, "", reason=error.message)
         return comparison.run()
 
-    def is_wrong(self, ctx: QContext, module: ModuleOp, form: Form | None) -> bool:
+    def is_wrong(self, ctx: QContext, module: ModuleOp, form: FileForm | None) -> bool:
         """Whether a module somewhere on the way is wrong on the inputs on which the result
         was, or does not run; one that cannot be written is not called so."""
-        from qdialect.formats.onnx.write import write_model
         from qdialect.rewrite.summary import summarize
 
         ctx.remarks.outputs = summarize(ctx, module)
         again = Judge(self.before, self.requested, self.failing or self.inputs, self.seconds)
-        for name in ("function", "original"):
+        for name in ("function", "original", "original_in_litert"):
             if name in self.__dict__:
                 again.__dict__[name] = self.__dict__[name]
         try:
-            written = None if form is None else write_model(module, ctx)
+            written = None if form is None else write_as(Model(module, ctx), form)
         except QError:
             return False
         checked = again.check(Model(module, ctx), written, form)
@@ -289,6 +311,18 @@ class Judge:
             self._options[how] = suitable(self.function, reference)
         return self._options[how]
 
+    def drawn(self) -> Arrays | None:
+        """Inputs that the original is timed on; None where they cannot be drawn."""
+        if self.inputs is not None:
+            return self.inputs
+        known = [inputs for inputs, _ in self._answers.values()]
+        if known:
+            return known[0]
+        try:
+            return draw(self.function, 0)
+        except QError:
+            return None
+
     def executed_samples(self, *, in_range: bool = False) -> list[tuple[Arrays, list[Array]]]:
         """Inputs (see `sample`), and what the original file answers in ONNX Runtime as it is
         written; none where it does not run.  More than those it is compared on, until they are
@@ -299,7 +333,12 @@ class Judge:
         until = monotonic() + EXECUTED_SECONDS
 
         def answers(inputs: Arrays) -> list[Array]:
+            if self.is_from_litert:
+                return self.original_in_litert.run(inputs, argument_names(self.function))
             return list(self.original.run(inputs).values())
+
+        if self.is_from_litert and not litert_installed():
+            return []
 
         try:
             while len(found) < max(self.requested, 1) or (
@@ -322,10 +361,15 @@ class Judge:
         source = self.before.source
         return Where(file=None if source is None else str(source), node=node)
 
-    def refusal(self, after: Model, written: Written | None, wrong: OutputCheck) -> InputError:
+    def refusal(
+        self, after: Model, written: Written | WrittenTflite | None, wrong: OutputCheck
+    ) -> InputError:
         """The error that says which output is wrong, and where that begins."""
         assert self.failing is not None
-        comparison = Comparison(self, after, written, None if written is None else "qdq")
+        form: FileForm | None = None if written is None else "qdq"
+        if isinstance(written, WrittenTflite):
+            form = written.file.kind
+        comparison = Comparison(self, after, written, form)
         found = first_divergence(
             (self.before.ctx, self.before.module),
             comparison.meaning,
@@ -374,8 +418,8 @@ class Comparison:
 
     judge: Judge
     after: Model
-    written: Written | None
-    form: Form | None
+    written: Written | WrittenTflite | None
+    form: FileForm | None
     notes: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -395,12 +439,24 @@ class Comparison:
     @cached_property
     def meaning(self) -> tuple[QContext, ModuleOp]:
         """The module that is judged: what was written, read again."""
-        from qdialect.formats.onnx.read import import_model
-
         if self.written is None:
             return self.after.ctx, self.after.module
-        ctx = self.after.ctx.clone()
-        return ctx, import_model(self.written.whole(), ctx)
+        ctx, module = read_again(self.written, self.after.ctx)
+        if self.sums_otherwise:
+            release_products(module)
+        return ctx, module
+
+    @property
+    def sums_otherwise(self) -> bool:
+        """Whether the file is for a runtime whose float kernels take sums in another order than
+        that of the original, so that of a deep network no bound says anything."""
+        return isinstance(self.written, WrittenTflite) and not self.judge.is_from_litert
+
+    @property
+    def leaves_litert(self) -> bool:
+        """Whether a file of LiteRT becomes one of another runtime, whose floats are summed in
+        another order."""
+        return self.judge.is_from_litert and not isinstance(self.written, WrittenTflite)
 
     @property
     def exact(self) -> bool:
@@ -418,8 +474,18 @@ class Comparison:
 
         reference = (IN_REFERENCE, self.interpreted)
         fits = self.exact and self.written is not None and self.judge.same_interface(self.after)
+        if isinstance(self.written, WrittenTflite):
+            if not fits or not self.judge.is_from_litert or not litert_installed():
+                return [reference]
+            kernels = kernels_named(self.before.module)
+            return [(f"in LiteRT ({kernels})", self.in_litert), reference]
         if not fits or installed_runtime() is None:
             return [reference]
+        if self.judge.is_from_litert:
+            if not litert_installed():
+                return [reference]
+            how = "in LiteRT, the result in ONNX Runtime with its optimizations off"
+            return [(how, self.in_both_runtimes), reference]
         return [(IN_RUNTIME, self.in_runtime), reference]
 
     def interpreted(self) -> tuple[Run, Run]:
@@ -454,17 +520,7 @@ class Comparison:
 
     def in_runtime(self) -> tuple[Run, Run]:
         """Both models in ONNX Runtime with its optimizations off."""
-        from qdialect.formats.onnx.write import OrtEngine, write_model
-
         original = self.judge.original
-        assert self.written is not None
-        judged = self.written
-        if self.form != "qdq":
-            judged = write_model(self.after.module, self.after.ctx)
-        try:
-            engine = OrtEngine(judged.whole(), optimize=False)
-        except QError as error:
-            raise _Refused(self.refused(error)) from None
 
         def reference(inputs: Arrays) -> list[Array]:
             for name in inputs:
@@ -473,7 +529,36 @@ class Comparison:
                     raise InputError(f"no input '{name}' (inputs: {known})", code="bad-input")
             return list(original.run(inputs).values())
 
-        return reference, lambda x: list(engine.run(x).values())
+        return reference, self.written_in_runtime()
+
+    def written_in_runtime(self) -> Run:
+        """What was written, in ONNX Runtime with its optimizations off."""
+        from qdialect.formats.onnx.write import OrtEngine, write_model
+
+        assert self.written is not None and not isinstance(self.written, WrittenTflite)
+        judged = self.written
+        if self.form != "qdq":
+            judged = write_model(self.after.module, self.after.ctx)
+        try:
+            engine = OrtEngine(judged.whole(), optimize=False)
+        except QError as error:
+            raise _Refused(self.refused(error)) from None
+        return lambda x: list(engine.run(x).values())
+
+    def in_both_runtimes(self) -> tuple[Run, Run]:
+        """The original in LiteRT, the result in ONNX Runtime as it is written."""
+        original, names = self.judge.original_in_litert, argument_names(self.first)
+        return lambda x: original.run(x, names), self.written_in_runtime()
+
+    def in_litert(self) -> tuple[Run, Run]:
+        """Both files in LiteRT, by the kernels that the original is read for."""
+        assert isinstance(self.written, WrittenTflite)
+        original, names = self.judge.original_in_litert, argument_names(self.first)
+        try:
+            engine = InLitert.of_written(self.written, self.second)
+        except QError as error:
+            raise _Refused(self.refused(error)) from None
+        return lambda x: original.run(x, names), lambda x: engine.run(x, names)
 
     # -- running ----------------------------------------------------------------------------
 
@@ -531,6 +616,10 @@ class Comparison:
                 break
             if done == 0:
                 self.try_kernels(inputs, expected)
+                try:
+                    self.try_litert(how, inputs, expected)
+                except _Refused as refused:
+                    return self.failed(refused.error)
             found = self.differences(expected, got)
             wrong = next((output for output in self.judged(found) if not output.holds), None)
             if wrong is not None and not self.excused(reference, inputs, expected):
@@ -561,7 +650,7 @@ class Comparison:
             or not self.judge.same_interface(self.after)
         ):
             return
-        assert self.written is not None
+        assert self.written is not None and not isinstance(self.written, WrittenTflite)
         try:
             got = list(OrtEngine(self.written.whole(), optimize=False).run(inputs).values())
         except QError:
@@ -575,6 +664,50 @@ class Comparison:
                 f"kernels round, up to {share:.2%} of an output's elements differ from the "
                 f"original ({least:.1f} dB)"
             )
+
+    def try_litert(self, how: str, inputs: Arrays, expected: Sequence[Array]) -> None:
+        """Run a TFLite file in LiteRT, where only the interpreter judges it; _Refused where LiteRT
+        does not run it."""
+        if not isinstance(self.written, WrittenTflite) or how != IN_REFERENCE:
+            return
+        if not litert_installed() or not self.judge.same_interface(self.after):
+            return
+        try:
+            engine = InLitert.of_written(self.written, self.second)
+            got = engine.run(inputs, argument_names(self.first))
+        except QError as error:
+            raise _Refused(self.refused(error)) from None
+        found = self.differences(expected, got)
+        far = [one for one in found if one.max_steps > 1 and one.sqnr_db < LEAST_DB]
+        if far:
+            raise _Refused(
+                InputError(
+                    f"in LiteRT an output is at {far[0].sqnr_db:.1f} dB from the original",
+                    where=self.judge.where(),
+                    code="outside-contract",
+                )
+            )
+        same = sum(difference.is_equal for difference in found)
+        text = f"in LiteRT ({self.written.kernels}) {same} of {len(found)} outputs have the bits "
+        text += "that the interpreter gives for the original"
+        if same < len(found):
+            text += f"; {_apart(found)}{self.by_default(inputs, expected)}"
+        self.notes.append(text)
+
+    def by_default(self, inputs: Arrays, expected: Sequence[Array]) -> str:
+        """How far ONNX Runtime, as it executes the original by default, is from what the original
+        says; nothing where it does not run it."""
+        from qdialect.formats.onnx.write import OrtEngine
+        from qdialect.formats.onnx.write.kernels import installed_runtime
+
+        source = self.before.source
+        if source is None or source.suffix != ".onnx" or installed_runtime() is None:
+            return ""
+        try:
+            got = list(OrtEngine(source, optimize=True).run(inputs).values())
+        except QError:
+            return ""
+        return f" (of ONNX Runtime by default: {_apart(self.differences(expected, got))})"
 
     def differences(self, expected: Sequence[Array], got: Sequence[Array]) -> list[Difference]:
         """How far each output is off: steps of its codes, and real units."""
@@ -598,10 +731,17 @@ class Comparison:
             contract = bound.contract if bound is not None else "exact"
             real = bound is not None and not isfinite(bound.steps)
             allowed = 0.0 if bound is None else bound.real if real else bound.steps
+            least = LEAST_DB
+            if self.sums_otherwise:
+                contract, allowed = ("ties" if contract == "exact" else contract), inf
             kind = self.first.function_type.outputs.data[index]
             is_float = quant_element(kind) is None and isinstance(element_type(kind), AnyFloat)
             number = is_float or quant_element(kind) is not None
-            outputs.append(OutputCheck(name, contract, allowed, real, found, number, is_float))
+            if is_float and contract == "exact" and self.leaves_litert:
+                contract, allowed, least = "ties", inf, FLOATS_DB
+            outputs.append(
+                OutputCheck(name, contract, allowed, real, found, number, is_float, least)
+            )
         return outputs
 
     # -- what went wrong --------------------------------------------------------------------
@@ -649,6 +789,13 @@ class Comparison:
             where=error.where or self.judge.where(),
             code="outside-contract",
         )
+
+
+def _apart(found: Sequence[Difference]) -> str:
+    """How far the worst of several outputs is off."""
+    share = max(difference.share_differing for difference in found)
+    least = min(difference.sqnr_db for difference in found)
+    return f"up to {share:.2%} of an output's elements differ ({least:.1f} dB)"
 
 
 def _size(difference: Difference) -> tuple[bool, float, float]:

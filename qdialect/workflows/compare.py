@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from qdialect.errors import InputError
 from qdialect.ops import FlattenOp, ReshapeOp, SliceOp, TransposeOp
 from qdialect.quant import DCastOp, quant_element
-from qdialect.reference import output_names
+from qdialect.reference import argument_names, output_names
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.inspect import type_text
 from qdialect.workflows.run import open_engine, run_all
@@ -104,12 +104,22 @@ def compare_models(
         open_engine(b, other_engine or engine, optimize=optimize),
     )
     given = [inputs] if inputs is not None else drawn_inputs(reference, samples)
+    others = [
+        _by_position(arrays, argument_names(reference), argument_names(other)) for arrays in given
+    ]
     worst: list[OutputDifference] = []
-    outputs = zip(*(run_all(run, given) for run in runs), strict=True)
+    outputs = zip(run_all(runs[0], given), run_all(runs[1], others), strict=True)
     for one, other_one in watch(outputs):
         found = _compare(reference, names, list(one.values()), list(other_one.values()))
         worst = [_worse(x, y) for x, y in zip(worst, found, strict=True)] if worst else found
     return worst
+
+
+def _by_position(arrays: Inputs, names: Sequence[str], others: Sequence[str]) -> Inputs:
+    """The same arrays for a model whose inputs have other names, as converters give them."""
+    if set(names) == set(others) or len(names) != len(others) or set(arrays) != set(names):
+        return arrays
+    return {other: arrays[name] for name, other in zip(names, others, strict=True)}
 
 
 def _worse(x: OutputDifference, y: OutputDifference) -> OutputDifference:

@@ -35,6 +35,7 @@ from qdialect.report.histograms import range_of
 from qdialect.report.tables import LayerError
 from qdialect.workflows.inspect import type_text
 from qdialect.workflows.model import Model
+from qdialect.workflows.run import open_engine
 
 Array = NDArray[Any]
 Inputs = Mapping[str, Array]
@@ -71,9 +72,15 @@ def keyed_values(model: Model, engine: str, inputs: Inputs) -> list[KeyedValue]:
     if engine == "numpy":
         return _interpreted(model, inputs)
     local = local_engine(engine)
-    if local is not None:
+    if engine.startswith("litert"):
+        # Codes as they are: casts beside ops would be others' kernels, or none.
+        module, found = _returning(model, with_casts=False)
+        results = open_engine(Model(module, model.ctx), engine)(inputs)
+        pairs = zip(found, _last(results, len(found)), strict=True)
+        arrays = [_reals(entry.kind, array, entry.op) for entry, array in pairs]
+    elif local is not None:
         module, found = _returning(model, with_casts=True)
-        results = local.open(module, model.ctx, source=None, optimize=False)(inputs)
+        results = open_engine(Model(module, model.ctx), engine)(inputs)
         arrays = [array.astype("f8") for array in _last(results, len(found))]
     else:
         from qdialect.workflows.lower import integer_model, ready_model

@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from qdialect.analysis.boundary import Finding, advice
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp
+from qdialect.dialects.tflite import TfliteNodeOp
 from qdialect.dialects.torch import TorchNodeOp
 from qdialect.ops import BlobAttr, ConstantOp, keys_of
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
@@ -29,6 +30,9 @@ from qdialect.workflows.target_report import TargetReport, target_report
 if TYPE_CHECKING:
     from qdialect.targets.base import Target
     from qdialect.workflows.taken import Taken
+
+
+_NODES = (NodeOp, TorchNodeOp, TfliteNodeOp, UnregisteredOp)
 
 
 @dataclass
@@ -62,6 +66,35 @@ class Boundary:
 
 
 @dataclass
+class LitertOps:
+    """The ops of a TFLite or Circle file by name: how many there are, and how many XNNPACK takes;
+    `refused` has why not the others, by op and reason."""
+
+    ops: dict[str, int] = field(default_factory=dict[str, int])
+    taken: dict[str, int] = field(default_factory=dict[str, int])
+    refused: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def litert_ops(module: ModuleOp) -> LitertOps:
+    """What XNNPACK takes of a module of `tflite.node`, as it was read."""
+    from qdialect.targets.litert_delegate import refusal
+
+    found = LitertOps()
+    for op in module.walk():
+        if not isinstance(op, TfliteNodeOp):
+            continue
+        name = op.op.data
+        found.ops[name] = found.ops.get(name, 0) + 1
+        why = refusal(op)
+        if why is None:
+            found.taken[name] = found.taken.get(name, 0) + 1
+        else:
+            reason = f"{name}: {why.text}"
+            found.refused[reason] = found.refused.get(reason, 0) + 1
+    return found
+
+
+@dataclass
 class Inspection:
     """The result of `inspect_module`.
 
@@ -90,6 +123,8 @@ class Inspection:
     target: TargetReport | None = None
     #: what it takes on codes
     taken: Taken | None = None
+    #: of a TFLite or Circle file, its ops by name and what XNNPACK runs of them
+    litert: LitertOps | None = None
 
     @property
     def counts(self) -> list[tuple[str, int]]:
@@ -169,7 +204,9 @@ def _boundary(finding: Finding) -> Boundary:
     op = finding.op
     return Boundary(
         finding.code,
-        _kind(op) if isinstance(op, NodeOp | TorchNodeOp | UnregisteredOp) else op.name,
+        _kind(op)
+        if isinstance(op, NodeOp | TorchNodeOp | TfliteNodeOp | UnregisteredOp)
+        else op.name,
         op.sym_name.data if isinstance(op, FuncOp) else name_text(op),
         location_text(op.location),
         finding.message,
@@ -186,7 +223,7 @@ def _name(op: Operation) -> str:
 
 
 def _classify(op: Operation, result: Inspection, unknown: dict[str, Unknown]) -> None:
-    if isinstance(op, NodeOp | TorchNodeOp | UnregisteredOp):
+    if isinstance(op, _NODES):
         entry = unknown.setdefault(_kind(op), Unknown(_kind(op)))
         entry.count += 1
         entry.keys.extend(keys_of(op))
@@ -215,7 +252,9 @@ def _classify(op: Operation, result: Inspection, unknown: dict[str, Unknown]) ->
             result.float += 1
 
 
-def _kind(op: NodeOp | TorchNodeOp | UnregisteredOp) -> str:
+def _kind(op: NodeOp | TorchNodeOp | TfliteNodeOp | UnregisteredOp) -> str:
+    if isinstance(op, TfliteNodeOp):
+        return op.op.data
     if isinstance(op, TorchNodeOp):
         return op.target.data
     if isinstance(op, UnregisteredOp):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,9 +23,16 @@ if TYPE_CHECKING:
     from qdialect.formats.torch.program import Program
     from qdialect.pipeline.manager import Instrumentation
     from qdialect.targets.base import Target
+    from qdialect.workflows.tflite_files import TfliteForm, WrittenTflite
 
+Kernels = Literal["litert-xnn", "litert-opt", "litert-ref"]
+"""Kernels of LiteRT: with the XNNPACK delegate, without it, and those of reference."""
 Form = Literal["qdq", "qoperator"]
 """How an ONNX model writes quantized ops."""
+LOADED = (".onnx", ".pt2", ".tflite", ".circle", ".mlir", ".mlirbc")
+SAVED = (".onnx", ".tflite", ".circle", ".mlir", ".mlirbc")
+"""The suffixes of files that models are read from and written to."""
+TFLITE = (".tflite", ".circle")
 TextVersion = Literal["v22", "v24"]
 """The MLIR release whose spelling of quant types is written; see docs/howto."""
 
@@ -75,10 +82,13 @@ def load(
     dims: Mapping[str, int] | None = None,
     typical_dims: Mapping[str, int] | None = None,
     as_written: bool = False,
+    kernels: Kernels | None = None,
 ) -> Model:
-    """The model in a `.onnx`, `.pt2`, `.mlir` or `.mlirbc` file, verified.
+    """The model in a `.onnx`, `.pt2`, `.tflite`, `.circle`, `.mlir` or `.mlirbc` file, verified.
 
-    Functions in TOSA and StableHLO are raised to `nn` and `quant` (`raised`), unless `as_written`.
+    Functions in TOSA, StableHLO and TFLite are raised to `nn` and `quant` (`raised`), unless
+    `as_written`. Of a TFLite file `kernels` says which kernels of LiteRT its ops mean: of those,
+    "litert-xnn" by default, no two round alike.
 
     `dims` are numbers that symbolic extents of its inputs get, by name; `typical_dims` numbers
     they are only priced as (default: 1 in a first dimension, 128 in others).
@@ -102,6 +112,8 @@ def load(
         from qdialect.formats.torch.archive import read_archive
 
         module = _of_program(read_archive(source), session, dims)
+    elif source.suffix in TFLITE:
+        return _of_tflite(source, session, dims, typical_dims, as_written, kernels)
     elif source.suffix in (".mlir", ".mlirbc"):
         from qdialect.formats.mlir.read import load_module
 
@@ -111,7 +123,7 @@ def load(
 
             bind_extents(module, dims)
     else:
-        raise UsageError(f"cannot tell the kind of '{source}': use .onnx, .pt2, .mlir or .mlirbc")
+        raise UsageError(f"cannot tell the kind of '{source}': use {either_of(LOADED)}")
     if typical_dims:
         from qdialect.ops.named_extents import price_extents
 
@@ -120,6 +132,34 @@ def load(
     runs = not spelled_out and not corrections
     model = Model(module, session, source if runs else None, corrections)
     return model if as_written or source.suffix == ".onnx" else raised(model)
+
+
+def either_of(suffixes: Sequence[str]) -> str:
+    """`.onnx, .mlir or .mlirbc`."""
+    return f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+
+
+def _of_tflite(
+    source: Path,
+    session: QContext,
+    dims: Mapping[str, int] | None,
+    typical_dims: Mapping[str, int] | None,
+    as_written: bool,
+    kernels: Kernels | None,
+) -> Model:
+    """The verified model of a TFLite or Circle file."""
+    from qdialect.ops.named_extents import bind_extents, price_extents
+    from qdialect.workflows.tflite_files import read_module
+
+    model = Model(read_module(source, session, kernels), session, source)
+    if not as_written:
+        model = raised(model)
+    # Only ops of ours take a number further.
+    if dims:
+        bind_extents(model.module, dims)
+    if typical_dims:
+        price_extents(model.module, typical_dims)
+    return replace(model, source=None if dims else source)
 
 
 def from_torch(
@@ -160,14 +200,20 @@ def _of_program(program: Program, session: QContext, dims: Mapping[str, int] | N
 def raised(model: Model, dialect: str | None = None) -> Model:
     """`model` with functions in another dialect (all that are known, or `dialect`) as `nn` and
     `quant`. What has no counterpart stays, and remarks of the session say why; a
-    model without such ops is given back as it is."""
+    model without such ops is given back as it is. For `kernels` see `load`."""
     from qdialect.analysis.index import every_op
     from qdialect.passes.importing.dialects import IMPORTS
 
     used = {op.name.partition(".")[0] for op in every_op(model.module)}
     for name in IMPORTS if dialect is None else (dialect,):
         if name in used:
-            model = run_passes(model, IMPORTS[name], verify_each=False)
+            passes = IMPORTS[name]
+            if name == "tflite":
+                from qdialect.workflows.tflite_files import kernels_named
+
+                kernels = kernels_named(model.module)
+                passes = passes.replace("raise-tflite", f"raise-tflite{{kernels={kernels}}}", 1)
+            model = run_passes(model, passes, verify_each=False)
     return model
 
 
@@ -180,8 +226,10 @@ def save(
     runtime: str | None = None,
     text_version: TextVersion | None = None,
     written: Written | None = None,
+    kernels: Kernels | None = None,
 ) -> None:
-    """Write the model as `.onnx` (in `form`) or as `.mlir` with its weights beside it.
+    """Write the model as `.onnx` (in `form`), `.tflite`, `.circle`, or as `.mlir` with its weights
+    beside it.
 
     An ONNX model that had weights beside it, or has more than 2 GB, gets them in `path` +
     ".data"; `inline_weights` puts all into one file where that can hold it.
@@ -191,7 +239,9 @@ def save(
     the oldest version of it that the file is for ("1.23"; default: the installed one).
     `text_version` is the MLIR release whose spelling of quant types `.mlir` gets: "v22"
     refuses types it does not know; by default those are spelled as in "v24".
-    `written` is the model in this form and for this runtime, exported already.
+    `written` is the model in this form and for this runtime, exported already.  `kernels` says
+    for whose arithmetic a TFLite or Circle file is written (default: that of the file the model
+    is from, else "litert-xnn").
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -203,6 +253,11 @@ def save(
             written = write_model(model.module, model.ctx, form=form, runtime=runtime)
         beside = keeps_weights_beside(model.module) and not inline_weights
         save_model(written, target, weights_beside=beside)
+    elif target.suffix in TFLITE:
+        from qdialect.workflows.tflite_files import save_tflite
+
+        circle = target.suffix == ".circle"
+        save_tflite(write_tflite(model, "circle" if circle else "tflite", kernels), target)
     elif target.suffix in (".mlir", ".mlirbc"):
         from qdialect.formats.mlir.write import save_module
 
@@ -214,7 +269,43 @@ def save(
             text_version=_known_version(text_version),
         )
     else:
-        raise UsageError(f"cannot tell the kind of '{target}': use .onnx, .mlir or .mlirbc")
+        raise UsageError(f"cannot tell the kind of '{target}': use {either_of(SAVED)}")
+
+
+def write_tflite(model: Model, form: TfliteForm, kernels: str | None = None) -> WrittenTflite:
+    """A model of `nn`, `quant` and kept ops as a file for `kernels` (default: those that the
+    module names); UnsupportedError where an op has no form in it."""
+    from qdialect.analysis.index import has_marked_ops
+    from qdialect.formats.tflite.from_module import module_file
+    from qdialect.passes.lowering.exports import EXPORTS
+    from qdialect.workflows.tflite_files import WrittenTflite, checked_kernels, kernels_named
+
+    chosen = kernels_named(model.module) if kernels is None else checked_kernels(kernels)
+    lowered, export = Model(model.module, model.ctx), EXPORTS["tflite"]
+    if _has_ours(model.module):
+        passes = export.passes(codes=False)
+        if has_marked_ops(model.ctx, model.module) and _is_exact(model):
+            # What kernels compute is written as their ops, or not at all.
+            passes = passes.replace("numerics=relaxed", "numerics=exact")
+        for pipeline in (passes, export.convert):
+            lowered = run_passes(lowered, pipeline, target=export.target, verify_each=False)
+    file = module_file(lowered.module, lowered.ctx, form)
+    return WrittenTflite(file, chosen)
+
+
+def _has_ours(module: ModuleOp) -> bool:
+    """Whether there are ops of `nn` and the like, and not the `tflite` dialect alone."""
+    from qdialect.analysis.index import every_op
+
+    return any(
+        op.name.startswith(("nn.", "quant.", "onnx.", "torch.")) and op.name != "nn.constant"
+        for op in every_op(module)
+    )
+
+
+def _is_exact(model: Model) -> bool:
+    """Whether all rewrites of a model were exact."""
+    return all(bound.contract == "exact" for bound in model.ctx.remarks.outputs)
 
 
 def save_or_copy(
@@ -225,11 +316,16 @@ def save_or_copy(
     inline_weights: bool,
     written: Written | None = None,
 ) -> None:
-    """Save a model; one that is an ONNX file as it was loaded is copied to an ONNX file."""
+    """Save a model; one that is an ONNX or TFLite file as it was loaded is copied to one."""
     if model.source is not None and model.source.suffix == path.suffix == ".onnx":
         from qdialect.formats.onnx.write import copy_model
 
         copy_model(model.source, path)
+    elif model.source is not None and model.source.suffix == path.suffix in TFLITE:
+        from qdialect.formats.tflite.read import read_file
+        from qdialect.formats.tflite.write import write_file
+
+        write_file(read_file(model.source), path)
     else:
         save(model, path, form=form, inline_weights=inline_weights, written=written)
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
     from qdialect.workflows.check import Checked, Judge
-    from qdialect.workflows.model import Form
+    from qdialect.workflows.tflite_files import WrittenTflite
+    from qdialect.workflows.written import FileForm
 
 EVERYTHING = "all passes"
 """What is left out where the original is the result."""
@@ -89,11 +90,11 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Optimized:
-    """A model that passed its check, with the ONNX model in QDQ form that was judged (None: it
-    becomes MLIR text)."""
+    """A model that passed its check, with the file that was judged (an ONNX model in QDQ form;
+    None: it becomes MLIR text)."""
 
     model: Model
-    written: Written | None
+    written: Written | WrittenTflite | None
     checked: Checked
 
 
@@ -139,18 +140,17 @@ class Optimization:
                 if not self._drop(ctx.crashed, watch.name, error.message):
                     raise
 
-    def checked(self, judge: Judge, is_onnx: bool, samples: int) -> Optimized | None:
+    def checked(self, judge: Judge, form: FileForm | None, samples: int) -> Optimized | None:
         """The model, compared with the original, with all rewrites left out after which it is
         outside its contract; None where nothing helps.
 
-        `is_onnx` says that it becomes an ONNX model, else MLIR text."""
-        from qdialect.formats.onnx.write import write_model
+        `form` is what it is written in (None: MLIR text)."""
         from qdialect.workflows.check import Checked
+        from qdialect.workflows.written import write_as
 
-        form: Form | None = "qdq" if is_onnx else None
         while True:
             model = self.run()
-            written = None if form is None else write_model(model.module, model.ctx)
+            written = None if form is None else write_as(model, form)
             if not samples:
                 return Optimized(model, written, Checked(0, 0, "", reason="--check=0"))
             checked = judge.check(model, written, form)
@@ -205,7 +205,7 @@ class Optimization:
         self.dropped.append(Dropped(f"pass {name}", why))
         return True
 
-    def _drop_wrong(self, judge: Judge, form: Form | None, why: str) -> bool:
+    def _drop_wrong(self, judge: Judge, form: FileForm | None, why: str) -> bool:
         def is_wrong(ctx: QContext, module: ModuleOp) -> bool:
             return judge.is_wrong(ctx, module, form)
 

@@ -16,19 +16,36 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from qdialect.errors import (
     InputError,
     QError,
+    UnsupportedError,
     UsageError,
     Where,
     crash_report,
     culprit,
     foreign_frame,
 )
-from qdialect.numerics.contract import EXACT
+from qdialect.numerics.contract import EXACT, level_named
+from qdialect.ops.base import kernels_of
 from qdialect.passes.casts.divide_by_scale import ReciprocalToQuotient, multiplies
+from qdialect.passes.casts.release_kernels import contract
 from qdialect.passes.pipelines import BY_PRICE, optimize_pipeline
+from qdialect.rewrite.remarks import key_text
 from qdialect.workflows.check import Judge
-from qdialect.workflows.model import Model, load, save
+from qdialect.workflows.model import Model, load, run_passes, save
 from qdialect.workflows.optimize import EVERYTHING, Dropped, Optimization, Optimized
 from qdialect.workflows.race import Choice, Selection, cheapest_form, unrounded
+from qdialect.workflows.tabulate import with_tables
+from qdialect.workflows.tflite_files import SUFFIXES as TFLITE
+from qdialect.workflows.tflite_files import (
+    WrittenTflite,
+    checked_kernels,
+    copy_tflite,
+    litert_installed,
+    name_kernels,
+    refused_by_litert,
+    said,
+    save_tflite,
+)
+from qdialect.workflows.written import form_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +54,7 @@ if TYPE_CHECKING:
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Form
     from qdialect.workflows.optimize import Watchers
+    from qdialect.workflows.written import FileForm
 
     Arrays = Mapping[str, NDArray[Any]]
 
@@ -44,10 +62,14 @@ T = TypeVar("T")
 
 FEWER = "qdq, fewer rewrites"
 """The candidate without the passes that only prices speak for."""
+FEWER_IN_LITERT = "tflite, fewer rewrites"
+"""The same of a TFLite file."""
 KEPT = "qdq, roundings kept"
 """The candidate of the level below `relaxed`, which drops no rounding or clip of the model."""
 SOME_ON_FLOATS = "qdq, some ops on floats"
 """The candidate with ops on floats that are faster so, at `relaxed`."""
+_SHOWN = 8
+"""Of the ops that have no form in ONNX."""
 _USER_ERRORS = ("bad-plugin", "numerics", "bad-input", "bad-float")
 """Codes of errors that the user has to mend, so that the original does not stand in."""
 
@@ -82,6 +104,8 @@ class FileOptimization:
     inline_weights: bool = False
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     typical_dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    kernels: str | None = None
+    """Whose arithmetic a TFLite or Circle file has that is read or written."""
     watchers: Watchers = lambda ctx: ()
 
     #: the model as it was read; None where we cannot read it
@@ -98,8 +122,18 @@ class FileOptimization:
 
     @property
     def is_onnx(self) -> bool:
-        """Whether the result is an ONNX model, not MLIR."""
+        """Whether the result is an ONNX model."""
         return self.path.suffix == ".onnx"
+
+    @property
+    def is_tflite(self) -> bool:
+        """Whether the result is a TFLite or Circle file."""
+        return self.path.suffix in TFLITE
+
+    @property
+    def written_form(self) -> FileForm | None:
+        """How the result that is judged is written; None: MLIR."""
+        return form_of(self.path)
 
     @property
     def level(self) -> str:
@@ -116,17 +150,42 @@ class FileOptimization:
             pipeline = self.pipeline
             if pipeline is None:
                 pipeline = optimize_pipeline(self.target, self.level, self.numerics or "ties")
+            if self._leaves_litert:
+                model = with_tables(model)
+                self._refuse_kernels(model)
+                pipeline = f"release-kernels{{numerics={self.numerics or 'bounded'}}},{pipeline}"
             work = Optimization(model, pipeline, self.target, self.watchers)
             judge = Judge(model, self.samples, self.inputs)
-            result = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))
+            result = self._or_original(lambda: work.checked(judge, self.written_form, self.samples))
             self.dropped += work.dropped
             began = self._took("passes and check", began)
             if result is not None:
                 self._choose(model, result, pipeline, judge)
-                self.notes += [] if self.result is None else reciprocals(self.result.model)
+                if self.result is not None and not self.is_tflite:
+                    self.notes += reciprocals(self.result.model)
                 began = self._took("candidates", began)
         self._write()
         self._took("export", began)
+
+    @property
+    def _leaves_litert(self) -> bool:
+        """Whether a TFLite file becomes something that other kernels run."""
+        return self.source.suffix in TFLITE and self.is_onnx
+
+    def _refuse_kernels(self, model: Model) -> None:
+        """UnsupportedError where ops have no form in ONNX under the level that was asked for."""
+        level = level_named(self.numerics or "bounded")
+        left: dict[str, str] = {}
+        for op in model.module.walk():
+            if kernels_of(op) is not None and (found := contract(op)).level > level:
+                left.setdefault(f"'{op.name}' ({key_text(op)})", f"would be {found}: {found.note}")
+        if left:
+            raise UnsupportedError(
+                f"{len(left)} ops have no form in ONNX that gives the codes of LiteRT's kernels "
+                f"at {level}; --numerics bounded lets them round as ONNX does",
+                code="kernels",
+                notes=tuple(f"{op}: {why}" for op, why in list(left.items())[:_SHOWN]),
+            )
 
     def form_written(self) -> Form | None:
         """The form of the ONNX model that was written; None where the original was, or MLIR."""
@@ -143,8 +202,17 @@ class FileOptimization:
 
     def _load(self) -> Model | None:
         """The model; None where we cannot read what the runtime runs."""
+        kernels = checked_kernels(self.kernels)
         try:
-            return load(self.source, dims=self.dims, typical_dims=self.typical_dims)
+            model = load(
+                self.source, dims=self.dims, typical_dims=self.typical_dims, kernels=kernels
+            )
+            if self.is_tflite:
+                name_kernels(model.module, kernels)
+            if self.is_tflite or self.source.suffix in TFLITE:
+                file = self.source if self.source.suffix in TFLITE else self.path
+                self.notes.append(f"{file.name} is {said(kernels)}")
+            return model
         except UsageError:
             raise
         except Exception as error:
@@ -161,6 +229,8 @@ class FileOptimization:
         from qdialect.formats.onnx.write.engine import loads, runs
         from qdialect.formats.onnx.write.kernels import installed_runtime
 
+        if self.is_tflite and self.source.suffix == self.path.suffix:
+            return self._can_copy_tflite(error)
         is_model = self.is_onnx and self.source.suffix == ".onnx"
         if not is_model or installed_runtime() is None:
             return False
@@ -168,6 +238,13 @@ class FileOptimization:
             return True
         ours = not isinstance(error, InputError)
         return loads(self.source) if ours else runs(self.source, self.inputs)
+
+    def _can_copy_tflite(self, error: Exception) -> bool:
+        """The same of a TFLite or Circle file: LiteRT loads it, or the failure is ours where that
+        cannot be asked."""
+        if self.source.suffix == ".circle" or not litert_installed():
+            return not isinstance(error, InputError)
+        return refused_by_litert(self.source, checked_kernels(self.kernels)) is None
 
     def _drop(self, what: str, error: Exception) -> None:
         if isinstance(error, QError):
@@ -198,18 +275,20 @@ class FileOptimization:
         """Set `choice` and `result`, of all forms, of the pipeline without passes that only prices
         speak for, and of what `relaxed` allows besides."""
         results: dict[str, Optimized] = {str(form): first for form in self._forms(first.model)}
+        if self.is_tflite:
+            results = {TFLITE[self.path.suffix]: first}
         if self._races and self.times[-1][1] < self.seconds:
             work = Optimization(model, pipeline, self.target, self.watchers, without=BY_PRICE)
-            fewer = self._or_original(lambda: work.checked(judge, self.is_onnx, self.samples))
+            fewer = self._or_original(lambda: work.checked(judge, self.written_form, self.samples))
             if fewer is not None and str(fewer.model) != str(first.model):
-                results[FEWER] = fewer
+                results[FEWER_IN_LITERT if self.is_tflite else FEWER] = fewer
         if self._may_keep(first):
             lower = optimize_pipeline(self.target, "bounded")
             less = Optimization(model, lower, self.target, self.watchers)
-            kept = self._or_original(lambda: less.checked(judge, self.is_onnx, self.samples))
+            kept = self._or_original(lambda: less.checked(judge, self.written_form, self.samples))
             if kept is not None:
                 results[KEPT] = kept
-        if self._races and self.level == "relaxed":
+        if self._races and self.level == "relaxed" and not self.is_tflite:
             mixed = self._or_original(lambda: self._some_on_floats(model, first, pipeline, judge))
             if mixed is not None:
                 results[SOME_ON_FLOATS] = mixed
@@ -236,7 +315,7 @@ class FileOptimization:
         self.notes.append(f"{found.count} of {found.of} quantized ops are faster on floats")
         work = Optimization(found.model, pipeline, self.target, self.watchers)
         return work.checked(
-            Judge(found.model, self.samples, self.inputs), self.is_onnx, self.samples
+            Judge(found.model, self.samples, self.inputs), self.written_form, self.samples
         )
 
     def _samples(self, judge: Judge) -> list[tuple[Arrays, list[NDArray[Any]]]]:
@@ -253,6 +332,8 @@ class FileOptimization:
     @property
     def _races(self) -> bool:
         """Whether the fastest file is looked for, not only the form that was asked for."""
+        if self.is_tflite:
+            return self.seconds > 0 and litert_installed() and self.path.suffix == ".tflite"
         return self.seconds > 0 and self.form is None and self.target.name == "onnxruntime"
 
     def _choice(self, results: Mapping[str, Optimized], judge: Judge) -> Choice | None:
@@ -261,6 +342,8 @@ class FileOptimization:
         from qdialect.formats.onnx.write import write_model
         from qdialect.formats.onnx.write.kernels import installed_runtime
 
+        if self.is_tflite:
+            return self._choice_in_litert(results, judge)
         if not self.is_onnx or installed_runtime() is None or not (self.samples or self._races):
             return None
         same = judge.same_interface(next(iter(results.values())).model)
@@ -278,12 +361,39 @@ class FileOptimization:
             result = results[name]
             form: Form = "qoperator" if name == "qoperator" else "qdq"
             written = result.written if form == "qdq" else None
+            assert not isinstance(written, WrittenTflite)
             if written is None:
                 written = write_model(result.model.module, result.model.ctx, form=form)
             selection.add(name, written, form)
         inputs = samples[0][0] if samples else None
         seconds = self.seconds if self._races or self.float_file is not None else 0.0
         return selection.choose(names, seconds, inputs)
+
+    def _choice_in_litert(self, results: Mapping[str, Optimized], judge: Judge) -> Choice | None:
+        """The same of TFLite files; InputError where LiteRT loads none that could be written."""
+        from qdialect.formats.onnx.write.kernels import installed_runtime
+        from qdialect.reference import argument_names
+        from qdialect.workflows.race_litert import LitertSelection
+
+        if not litert_installed():
+            return None
+        kernels = checked_kernels(self.kernels)
+        selection = LitertSelection(kernels, argument_names(judge.function), self.notes)
+        same = judge.same_interface(next(iter(results.values())).model)
+        if self.source.suffix == ".tflite" and same:
+            selection.add_input(self.source)
+        elif self.source.suffix == ".onnx" and same and self._races and installed_runtime():
+            selection.add_onnx(self.source)
+        for name, result in results.items():
+            if isinstance(result.written, WrittenTflite):
+                selection.add(name, result.written)
+        inputs = judge.drawn() if self._races and same else None
+        choice = selection.choose(self.seconds if self._races else 0.0, inputs)
+        if choice is None:
+            raise UnsupportedError(
+                f"LiteRT loads nothing that could be written: {'; '.join(self.notes[-2:])}"
+            )
+        return choice
 
     def _executable(self) -> Written | Path:
         """The input: its file, or what it says in ops that the runtime has."""
@@ -297,8 +407,8 @@ class FileOptimization:
     def _forms(self, model: Model) -> list[Form]:
         """The forms that may be written, what is likely cheaper first.  Integer kernels round
         ties in another way than the casts and floats of the input, so not at `exact`."""
-        if self.form is not None:
-            return [self.form]
+        if self.form is not None or self.is_tflite:
+            return [self.form or "qdq"]
         if self.level == "exact" or self.target.name != "onnxruntime":
             return ["qdq"]
         first = cheapest_form(model.module, self.target)
@@ -309,17 +419,31 @@ class FileOptimization:
 
         if self.result is None:
             means = self.model is None or self.model.source is not None
-            if self.is_onnx and self.source.suffix == ".onnx" and means:
+            if self.is_tflite and self.source.suffix == self.path.suffix:
+                copy_tflite(self.source, self.path)
+            elif self.is_onnx and self.source.suffix == ".onnx" and means:
                 copy_model(self.source, self.path)
             else:
                 assert self.model is not None
-                save(self.model, self.path)
+                model = self.model
+                if self._leaves_litert:
+                    passes = f"release-kernels{{numerics={self.numerics or 'bounded'}}}"
+                    model = run_passes(with_tables(model), passes, verify_each=False)
+                save(model, self.path)
             return
         model = self.result.model
         form = self._forms(model)[0]
         file = self.result.written if form == "qdq" else None
         if self.choice is not None:
             file = self.choice.chosen.model
+        if self.is_tflite:
+            written = self.result.written if self.choice is None else file
+            if isinstance(written, Path):
+                copy_tflite(written, self.path)
+            elif isinstance(written, WrittenTflite):
+                save_tflite(written, self.path)
+            return
+        assert not isinstance(file, WrittenTflite)
         if file is None:
             save(model, self.path, form=form, inline_weights=self.inline_weights)
         elif isinstance(file, Path):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Form
+    from qdialect.workflows.tflite_files import ExecutedTflite, WrittenTflite
 
     Array = NDArray[Any]
     Arrays = Mapping[str, Array]
@@ -66,10 +67,10 @@ class Candidate:
     what it answers so."""
 
     name: str
-    model: Written | Path
+    model: Written | WrittenTflite | Path
     form: Form | None
-    engine: OrtEngine
-    executed: Executed
+    engine: Any
+    executed: Executed | ExecutedTflite
     answers: Sequence[Sequence[Array]] = ()
 
 
@@ -295,6 +296,7 @@ class Race:
 
     laps: Mapping[str, Lap] = field(default_factory=dict[str, Lap])
     chosen: str = ""
+    runtime: str = "ONNX Runtime"
 
     def __str__(self) -> str:
         if not self.laps:
@@ -305,7 +307,7 @@ class Race:
             for n, (name, lap) in enumerate(self.laps.items())
         ]
         turns = next(iter(self.laps.values())).turns
-        return f"raced in ONNX Runtime, one thread, {turns} turns: {', '.join(rows)}"
+        return f"raced in {self.runtime}, one thread, {turns} turns: {', '.join(rows)}"
 
 
 def race(engines: Mapping[str, OrtEngine], inputs: Arrays, seconds: float) -> Race:
@@ -326,12 +328,13 @@ def race(engines: Mapping[str, OrtEngine], inputs: Arrays, seconds: float) -> Ra
         turn += 1
         if turn == look:
             look *= 2
-            if all(lap.noise <= _NOISE for lap in _laps(times).values()):
+            if all(lap.noise <= _NOISE for lap in laps_of(times).values()):
                 break
-    return Race(_laps(times))
+    return Race(laps_of(times))
 
 
-def _laps(times: Mapping[str, Sequence[float]]) -> dict[str, Lap]:
+def laps_of(times: Mapping[str, Sequence[float]]) -> dict[str, Lap]:
+    """The lap of each, in milliseconds, compared with the first in the same turn."""
     first = next(iter(times.values()))
     return {name: _lap(laps, first) for name, laps in times.items()}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qdialect.engines.installed import local_engine, require
-from qdialect.reference import output_names
+from qdialect.reference import argument_names, output_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,17 +38,36 @@ def open_engine(model: Model, engine: str, *, optimize: bool = False) -> Run:
     For an engine that takes programs, a model that is not in dialects of MLIR alone is made an
     integer network first (`qopt optimize --target tosa --numerics bounded`) and lowered to TOSA.
     UnsupportedError where that has no TOSA, InputError (`no-engine`) without the engine.
+    For LiteRT a model that is no such file is written as one (`convert-nn-to-tflite`).
 
     `optimize` lets ONNX Runtime rewrite the graph; without it the graph runs as written.
     """
     require(engine)
     local = local_engine(engine)
     if local is not None:
+        if engine.startswith("litert") and not _is_tflite(model):
+            return _in_litert(model, engine)
         return local.open(model.module, model.ctx, source=model.source, optimize=optimize)
     from qdialect.workflows.lower import integer_model, ready_model
     from qdialect.workflows.run_program import InEngine
 
     return InEngine(ready_model(integer_model(model)), engine)
+
+
+def _is_tflite(model: Model) -> bool:
+    return model.source is not None and model.source.suffix in (".tflite", ".circle")
+
+
+def _in_litert(model: Model, engine: str) -> Run:
+    """A model that is no file of LiteRT's in it, as the file that is written of it."""
+    from qdialect.engines.litert import DEFAULT, InChild, by_name
+    from qdialect.workflows.model import write_tflite
+
+    kernels = DEFAULT if engine == "litert" else engine
+    function = model.function()
+    data = write_tflite(model, "tflite", kernels).for_litert
+    loaded = InChild(data, kernels, name=f"the file of '{function.sym_name.data}'")
+    return by_name(loaded, argument_names(function), output_names(function))
 
 
 def run_all(run: Run, samples: Sequence[Mapping[str, Array]]) -> Iterator[dict[str, Array]]:

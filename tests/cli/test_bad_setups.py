@@ -123,7 +123,7 @@ def test_where_one_may_not_write(folder: Path, line: str) -> None:
         ("optimize m.mlir", "-o OUT"),
         ("optimize m.mlir extra -o o.mlir", "unexpected argument 'extra'"),
         ("optimize m.mlir -o", "-o needs a value (OUT)"),
-        ("optimize m.mlir -o o.txt", "must end in .onnx or .mlir or .mlirbc"),
+        ("optimize m.mlir -o o.txt", "must end in .onnx or .tflite or .circle or .mlir"),
         ("optimize m.mlir -o o.mlir --check=few", "takes an integer"),
         ("optimize m.mlir -o o.mlir --quiet=maybe", "true or false"),
         ("optimize m.mlir -o o.mlir --jobs=2", "is for a folder"),

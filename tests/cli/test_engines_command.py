@@ -206,7 +206,9 @@ def test_the_embedding_api_names_them_all(models: tuple[str, str, str]) -> None:
     for engine in get_args(EngineName):
         if not missing(engine):
             (other,) = qd.run(model, inputs, engine).values()
-            assert np.abs(other - first).max() <= 0.0078125
+            # Two of LiteRT's round halves otherwise, by a step of the convolution.
+            halves = engine in ("litert-opt", "litert-ref")
+            assert np.abs(other - first).max() <= (0.0625 if halves else 0.0078125)
             assert qd.diff(model, model, inputs, engine=engine)[0].share_differing == 0
     with pytest.raises(qd.UsageError, match="no engine 'ire'"):
         qd.run(model, inputs, "ire")  # pyright: ignore[reportArgumentType]

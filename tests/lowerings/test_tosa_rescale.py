@@ -9,7 +9,7 @@ from engine_support import READS, agree
 
 from qdialect.qparams import Storage
 
-ROUNDINGS = ["half_up", "half_even", "half_away", "gemmlowp"]
+ROUNDINGS = ["half_up", "half_even", "half_away", "gemmlowp", "ruy"]
 #: (multiplier, shift): halves and quarters (ties on every other code), a factor of one, one
 #: above, small and large shifts, multipliers with many and few trailing zeros
 PAIRS = [

@@ -57,6 +57,30 @@ def test_roundings_against_fractions(rounding: Rounding, shift: int):
 
 
 @pytest.mark.parametrize("shift", range(31, 48))
+def test_ruy_is_half_up_twice(shift: int):
+    rng = random.Random(shift)
+    multiplier = rng.randrange(1 << 30, 1 << 31)
+    steps = [rng.randrange(-(1 << 20), 1 << 20) for _ in range(3000)] + list(range(-600, 600))
+    rest = shift - 31
+    highs = [doubling_high_mul(n, multiplier) for n in steps]
+    wanted = [(high + ((1 << rest) >> 1)) >> rest for high in highs]
+    got = apply(np.array(steps), FixedPoint(multiplier, shift), Rounding.RUY)
+    assert got.tolist() == wanted
+
+
+@pytest.mark.parametrize("shift", range(8, 31))
+@pytest.mark.parametrize("rounding", [Rounding.GEMMLOWP, Rounding.RUY])
+def test_shifts_to_the_left_are_rounded_once(shift: int, rounding: Rounding):
+    """k < 31: LiteRT shifts by 31 - k to the left before it takes the high half of the product."""
+    rng = random.Random(shift)
+    multiplier = rng.randrange(1 << 30, 1 << 31)
+    steps = list(range(-256, 257))
+    wanted = [doubling_high_mul(n << (31 - shift), multiplier) for n in steps]
+    got = apply(np.array(steps), FixedPoint(multiplier, shift), rounding)
+    assert got.tolist() == wanted
+
+
+@pytest.mark.parametrize("shift", range(31, 48))
 def test_gemmlowp_is_what_tflite_computes(shift: int):
     """For k >= 31, k = 31 + the exponent of the second, rounding division."""
     rng = random.Random(shift)

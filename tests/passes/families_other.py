@@ -158,5 +158,5 @@ def real_rescales() -> Iterator[Program]:
 @family("unfix-rescale", pipeline="convert-rescale{form=real numerics=relaxed}")
 def fixed_rescales() -> Iterator[Program]:
     for n, (a, b) in enumerate(pairs(GRID)):
-        how = rounding([*ROUNDINGS, "gemmlowp"][n % 4])
+        how = rounding([*ROUNDINGS, "gemmlowp", "ruy"][n % 5])
         yield _rescaled(a, b, f"{how}multiplier [{1073741824 + 12345 * n}] shift [{30 + n % 3}] ")

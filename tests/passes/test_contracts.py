@@ -63,6 +63,8 @@ def rules_of(name: str) -> list[str]:
 
 #: rules whose results the interpreter does not run, or that have a suite of their own
 ELSEWHERE = {
+    "island-to-codes": "tests/passes/test_form_delegated.py",
+    "codes-to-island": "tests/passes/test_form_delegated.py",
     "fit-sums": "tests/passes/test_fit_sums.py",
     "rescale-to-arith": "tests/quant/test_lowering_runs.py",
     "lower-qcast": "tests/quant/test_lowering_runs.py",

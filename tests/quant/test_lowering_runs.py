@@ -117,7 +117,7 @@ def test_real_rescale_to_arith_on_all_codes(rounding: str):
     assert compare(cases, "expand-rescale") == sum(case.array.size for case in cases)
 
 
-@pytest.mark.parametrize("rounding", [*ROUNDINGS, "gemmlowp"])
+@pytest.mark.parametrize("rounding", [*ROUNDINGS, "gemmlowp", "ruy"])
 @pytest.mark.parametrize(
     "pair", [(1, 0), (3, 1), (1 << 30, 31), (1534018389, 32), (2147483647, 40)]
 )
@@ -126,7 +126,7 @@ def test_fixed_point_rescale_to_arith_on_all_codes(rounding: str, pair: tuple[in
     compare(cases, "expand-rescale")
 
 
-@pytest.mark.parametrize("rounding", [*ROUNDINGS, "gemmlowp"])
+@pytest.mark.parametrize("rounding", [*ROUNDINGS, "gemmlowp", "ruy"])
 def test_one_pair_per_cell(rounding: str):
     options = (
         f"rescale %x rounding {rounding} multiplier [1, 1534018389, 1073741824, 5] "

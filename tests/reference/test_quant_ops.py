@@ -167,6 +167,19 @@ def test_gemmlowp_is_the_two_stage_rounding_of_tflite() -> None:
             assert list(got) == list(np.clip(expected, -(2**15), 2**15 - 1))
 
 
+def test_ruy_rounds_up_twice() -> None:
+    rng = np.random.default_rng(7)
+    a, b = QParams.per_tensor("i32", 1.0), QParams.per_tensor("i16", 1.0)
+    for shift in (31, 32, 33, 37, 45):
+        stored = (rng.integers(-(2**15), 2**15, 500) * 2 ** (shift - 31)).astype(np.int32)
+        stored = stored + rng.integers(-2, 3, 500).astype(np.int32)
+        for multiplier in (1 << 30, 3 << 29, (1 << 31) - 1, 1518500250):
+            got = rescaled(stored, a, b, "ruy", multiplier=[multiplier], shift=[shift])
+            highs = [(int(q) * multiplier + (1 << 30)) >> 31 for q in stored]
+            expected = [(h + ((1 << shift - 31) >> 1)) >> (shift - 31) for h in highs]
+            assert list(got) == list(np.clip(expected, -(2**15), 2**15 - 1))
+
+
 def test_fixed_point_per_axis_and_beyond_int64() -> None:
     a = QParams.per_axis("i32", 0, [1.0, 1.0], [-(2**31), 0])
     b = QParams.per_tensor("i32", 1.0)

@@ -392,6 +392,73 @@ def _read_arrays(path: Path) -> None:
         raise AssertionError("an array is not what its header says")
 
 
+# -- TFLite and Circle ----------------------------------------------------------------------
+
+
+def _flatbuffers() -> list[bytes]:
+    """Files with one of everything, with buffers inside and behind the flatbuffer."""
+    from qdialect.formats.tflite.write import file_bytes
+    from tests.support.tflite_files import FILES
+
+    files = [build() for build in FILES.values()]
+    return [file_bytes(f) for f in files] + [file_bytes(f, largest=100) for f in files[:3]]
+
+
+class Words:
+    """Damage to the words of a flatbuffer: distances, counts and numbers have four bytes."""
+
+    def __init__(self, draw: random.Random, seeds: Sequence[bytes]) -> None:
+        self._draw = draw
+        self._bytes = _Bytecode(draw, seeds)
+
+    def change(self, data: bytes) -> bytes:
+        draw = self._draw
+        if draw.random() < 0.25:
+            return self._bytes.change(data)
+        if draw.random() < 0.05:
+            return data[: draw.randrange(len(data) + 1)]
+        held = bytearray(data)
+        for _ in range(draw.choice((1, 1, 1, 2, 3))):
+            count = len(held) // 4
+            if not count:
+                break
+            at = 4 * draw.randrange(count)
+            word = int.from_bytes(held[at : at + 4], "little")
+            other = 4 * draw.randrange(count)
+            word = draw.choice(
+                (
+                    word + draw.choice((-8, -4, -2, -1, 1, 2, 4, 8)),
+                    word ^ (1 << draw.randrange(32)),
+                    draw.choice((0, 1, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, len(held))),
+                    int.from_bytes(held[other : other + 4], "little"),
+                    (other - at) % (1 << 32),
+                    draw.getrandbits(32),
+                )
+            )
+            held[at : at + 4] = (word % (1 << 32)).to_bytes(4, "little")
+        return bytes(held)
+
+
+def _read_tflite(path: Path) -> None:
+    import qdialect as qd
+    from qdialect.formats.mlir.write import module_text
+    from qdialect.formats.tflite.from_module import module_file
+    from qdialect.formats.tflite.read import read_bytes, read_file
+    from qdialect.formats.tflite.write import file_bytes
+
+    file = read_file(path)
+    data = file_bytes(file)
+    if file_bytes(read_bytes(data)) != data:
+        raise AssertionError("what is written does not come back")
+    model = qd.load(path, _session(), as_written=True)
+    module_text(model.module, model.ctx)
+    again = read_bytes(file_bytes(module_file(model.module, model.ctx, file.kind)))
+    if [len(graph.inputs) for graph in again.subgraphs] != [
+        len(graph.inputs) for graph in file.subgraphs
+    ]:
+        raise AssertionError("the module is written with other inputs")
+
+
 READERS = {
     "arrays": Reader(
         ".npz",
@@ -427,6 +494,13 @@ READERS = {
         _profiles,
         _read_profile,
         lambda draw, seeds: damage_bytes.Json(draw, seeds).change,
+    ),
+    "tflite": Reader(
+        ".tflite",
+        ("formats/tflite/", "dialects/"),
+        _flatbuffers,
+        _read_tflite,
+        lambda draw, seeds: Words(draw, seeds).change,
     ),
     "weights": Reader(
         ".bin",

@@ -22,6 +22,7 @@ EXECUTIONS = {
     "mlir": 90,
     "onnx": 200,
     "profile": 200,
+    "tflite": 300,
     "weights": 500,
 }
 

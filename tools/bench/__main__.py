@@ -18,6 +18,13 @@ COMMANDS = {
     "memory": Subcommand("tests.support.large_models", "memory of models of large weights"),
     "torch": Subcommand("tools.bench.torch_nets", "networks of PyTorch, against its own engines"),
     "tico": Subcommand("tools.bench.tico", "exported programs, beside Circle files of TICO"),
+    "litert-resolvers": Subcommand("tools.bench.litert_resolvers", "LiteRT's kernels, three ways"),
+    "litert-nets": Subcommand("tools.bench.litert_nets", "float networks for converters to LiteRT"),
+    "litert-peers": Subcommand("tools.bench.litert_peers", "files of converters, ours too"),
+    "litert-onnx": Subcommand("tools.bench.litert_onnx", "quantized ONNX networks in LiteRT"),
+    "litert-files": Subcommand("tools.bench.litert_files", "files of others, optimized by ours"),
+    "tflite-import": Subcommand("tools.bench.tflite_import", "files read, against LiteRT"),
+    "litert-index": Subcommand("tools.bench.litert_index", "what is in a folder of .tflite files"),
     "corpus": Subcommand("tools.bench.corpus", "make the quantized networks to measure on"),
 }
 

@@ -237,7 +237,7 @@ def _modules(checkout: Path, most: int) -> Iterator[tuple[str, Callable[[], tupl
 
 def circle_file(program: Any) -> File:
     """What TICO makes of a program."""
-    from circle_schema import circle
+    circle = importlib.import_module("circle_schema").circle
 
     began = time.perf_counter()
     try:

@@ -16,6 +16,7 @@ LIT = Path(__file__).parents[2] / "lit_tests"
 FILES = {
     "convert-nn-to-linalg": "lowerings/linalg.mlir",
     "convert-nn-to-stablehlo": "lowerings/stablehlo.mlir",
+    "convert-nn-to-tflite": "lowerings/tflite.mlir",
 }
 """Lit tests that are not called as the pass."""
 

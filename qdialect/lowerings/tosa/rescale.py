@@ -2,7 +2,8 @@
 
     y = (v * m + 2**(k-1)) >> k          v = x - z, m and k the pair        SINGLE_ROUND
 
-rounds half up. DOUBLE_ROUND is gemmlowp. TOSA has no other rounding, so ties are put right
+rounds half up. DOUBLE_ROUND is gemmlowp. Of ruy, which rounds half up twice, two are made, by
+2**-31 and by the rest of the shift. TOSA has no other rounding, so ties are put right
 after: with m = m' 2**t, m' odd, and s = k - t, v is a tie exactly if its s lowest bits are
 2**(s-1) (an odd factor maps that class to itself), and there
 
@@ -89,6 +90,8 @@ def rescaled(
     for m, k in pairs:
         if not (MIN_SHIFT <= k <= MAX_SHIFT) or m < 0:
             raise Unlowerable("shift", f"multiplier {m} and shift {k} are out of range")
+    if rounding is Rounding.RUY:
+        return _twice_up(e, value, ends, pairs, reach)
     pairs = [_normal(pair, reach, rounding) for pair in pairs]
     source, value, reach = _within(e, value, ends, pairs, reach)
     z_in = source.zero_point_list()[0]
@@ -112,6 +115,22 @@ def rescaled(
     if narrow:
         steps = clamped(e, steps, low, high)
     return _rescale(e, steps, (wide, 0), (result.storage, z_out), [UNIT], False)
+
+
+def _twice_up(
+    e: Emitter, value: SSAValue, ends: tuple[QParams, QParams], pairs: Sequence[Pair], reach: int
+) -> SSAValue:
+    """As `rescaled`, rounded half up by a shift of 31 first where it is longer, and then by the
+    rest of it."""
+    if all(k <= 31 for _, k in pairs):
+        return rescaled(e, value, ends, pairs, Rounding.HALF_UP, reach)
+    source, result = ends
+    wide = QParams.per_tensor("i32", 1.0, 0, source.expressed)
+    first = [(m, min(k, 31)) for m, k in pairs]
+    value = rescaled(e, value, (source, wide), first, Rounding.HALF_UP, reach)
+    reach = max((reach * m >> k) + 1 for m, k in first)
+    rest = [(1 << 30, 30 + k - shift) for (_, k), (_, shift) in zip(pairs, first, strict=True)]
+    return rescaled(e, value, (wide, result), rest, Rounding.HALF_UP, reach)
 
 
 def _normal(pair: Pair, reach: int, rounding: Rounding) -> Pair:

@@ -162,9 +162,14 @@ class HoistQuantize(PolicyRule[Quantized]):
             operands[index] = cast.result
         new = retyped(match.op, operands, [cast.result.type for cast in casts])
         rewriter.insert(new, match.op, keep=match.op)
-        for old, result in zip(match.op.results, new.results, strict=True):
-            for cast in only_quantized_alike(old) or ():
-                rewriter.replace(cast, [result])
+        pairs = [
+            (cast, result)
+            for old, result in zip(match.op.results, new.results, strict=True)
+            for cast in only_quantized_alike(old) or ()
+        ]
+        rewriter.check_replaced((cast.result, result) for cast, result in pairs)
+        for cast, result in pairs:
+            rewriter.replace(cast, [result])
 
 
 def meets_nan(op: Operation, behavior: Behavior, not_a_number: NotANumber) -> bool:

@@ -25,11 +25,10 @@ from qdialect.context import QContext
 from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.ops.keys import KEY
 from qdialect.passes.casts.cast_movement import refuse_floats
-from qdialect.passes.pair_contract import NO_GEMMLOWP, target_rounding
+from qdialect.passes.pair_contract import NO_TWO_STAGE, target_rounding
 from qdialect.passes.rule_pass import dequantized, rescaled
 from qdialect.quant import (
     DCastOp,
@@ -129,7 +128,7 @@ class QuantizeOfConstant(Rule[QCastOp]):
         assert params is not None
         if not can_quantize_floats(params) or not is_integer(params):
             return Refusal("expressed", f"cannot evaluate in {params.expressed}")
-        return NO_GEMMLOWP if cast_rounding(match) is Rounding.GEMMLOWP else EXACT
+        return NO_TWO_STAGE if cast_rounding(match).two_stage else EXACT
 
     def rewrite(self, match: QCastOp, rewriter: Rewriter) -> None:
         from qdialect.numerics.quantize import quantize_floats

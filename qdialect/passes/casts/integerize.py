@@ -233,9 +233,14 @@ class IntegerizeOp(Rule[_Computed]):
         if "rounding" in new.properties and rounding_of(new) is not rounding:
             new.properties["rounding"] = StringAttr(rounding.value)
         rewriter.insert(new, match.op, keep=match.op)
-        for result, codes in zip(match.op.results, new.results, strict=True):
-            for cast in only_quantized_alike(result) or ():
-                rewriter.replace(cast, [codes])
+        pairs = [
+            (cast, codes)
+            for result, codes in zip(match.op.results, new.results, strict=True)
+            for cast in only_quantized_alike(result) or ()
+        ]
+        rewriter.check_replaced((cast.result, codes) for cast, codes in pairs)
+        for cast, codes in pairs:
+            rewriter.replace(cast, [codes])
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,8 @@ from qdialect.behaviors.flow import carry_down, tied_operands
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import keeps_distinct
 from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.rounding import Rounding
 from qdialect.passes.casts.cast_movement import PolicyRule
-from qdialect.passes.pair_contract import NO_GEMMLOWP
+from qdialect.passes.pair_contract import NO_TWO_STAGE
 from qdialect.passes.rule_pass import dequantized, refuse_types, rescaled, with_qparams
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
@@ -177,11 +176,11 @@ class OrderOfRescale(_OrderRule):
         return rescaled(value)
 
     def unlike(self, match: ComparedCodes) -> Refusal | None:
-        """Refused where the rescales round differently, or as gemmlowp."""
+        """Refused where the rescales round differently, or twice."""
         roundings = {r.rounding for r in self._rescales(match)}
         if len(roundings) > 1:
             return Refusal("rounding", "the operands are rescaled with different roundings")
-        return NO_GEMMLOWP if Rounding.GEMMLOWP in roundings else None
+        return NO_TWO_STAGE if any(one.two_stage for one in roundings) else None
 
     def _rescales(self, match: ComparedCodes) -> list[RescaleOp]:
         return [above for above in match.maps if isinstance(above, RescaleOp)]

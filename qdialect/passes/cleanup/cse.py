@@ -30,6 +30,7 @@ from qdialect.analysis.ranges import ranges
 from qdialect.context import QContext, session
 from qdialect.dialects.onnx import PARAMS
 from qdialect.ops import ConstantOp
+from qdialect.ops.base import KERNEL
 from qdialect.ops.component_keys import merge_keys
 from qdialect.ops.constants import BlobAttr
 from qdialect.rewrite.effects import is_effect_free
@@ -121,4 +122,4 @@ def _identity(op: Operation) -> Hashable:
 
 
 def _is_name(attribute: str) -> bool:
-    return attribute.startswith("nn.") or attribute == PARAMS
+    return (attribute.startswith("nn.") and attribute != KERNEL) or attribute == PARAMS

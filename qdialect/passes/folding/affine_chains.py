@@ -101,13 +101,13 @@ def chain_op(op: Operation, session: QContext) -> ChainOp | None:
     if len(op.results) != 1 or not _is_bytes(op.results[0]):
         return None
     if isinstance(op, RescaleOp):
-        if op.fixed_point is not None or op.rounding is Rounding.GEMMLOWP:
+        if op.fixed_point is not None or op.rounding.two_stage:
             return None
         return _checked(ChainOp(op, op.input, None, PerChannel(1, lambda n: _IDENTITY)))
     if isinstance(op, SCastOp):
         return _reinterpretation(op)
     behavior = session.behaviors.get(op)
-    if behavior is None or rounding_of(op) is Rounding.GEMMLOWP:
+    if behavior is None or rounding_of(op).two_stage:
         return None
     if behavior.clamp is not None:
         if op.operands[0].type != op.results[0].type:

@@ -240,8 +240,8 @@ def compute_codes(op: Operation, behavior: Behavior, arrays: Sequence[Array]) ->
     if declared is None or not is_integer(declared):
         return Refusal("float-result", f"'{op.name}' on codes does not give integer codes")
     rounding = rounding_of(op)
-    if rounding is Rounding.GEMMLOWP:
-        return Refusal("rounding", "gemmlowp does not round real numbers")
+    if rounding.two_stage:
+        return Refusal("rounding", f"{rounding.value} does not round real numbers")
     if behavior.clamp is not None:
         bounds = behavior.clamp(op)
         defined = arithmetic_of(op)

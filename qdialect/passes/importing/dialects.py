@@ -18,5 +18,6 @@ IMPORTS = {
         "raise-stablehlo{numerics=ties},dce,canonicalize,integerize,raise-composites,"
         "fold-rescale,combine-rescale,canonicalize,fold-constants,cse,dce"
     ),
+    "tflite": "raise-tflite,dce,canonicalize,cse,dce",
 }
 """How functions in a dialect become ours, by the name of the dialect."""

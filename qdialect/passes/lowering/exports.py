@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qdialect.targets import linalg, stablehlo, tosa
+from qdialect.targets import linalg, litert, stablehlo, tosa
 from qdialect.targets.base import Target
 
 _EXACT = (
@@ -22,6 +22,9 @@ _ROUNDING_ONCE = (
 )
 """From an optimized network to one of which every op on codes but sums rounds once, by a real scale
 and half to even."""
+
+_AS_IT_IS = "reencode-storage{activations=i8 weights=i8},canonicalize,cse,dce"
+"""From an optimized network to one of signed codes; its ops round once."""
 
 _DIVIDING = "divide-by-scale{numerics=bounded},"
 """For dialects whose casts divide; the others multiply by a reciprocal as the model does."""
@@ -80,9 +83,28 @@ EXPORTS: Mapping[str, Export] = {
             linalg.TARGET,
             keeps_types=True,
         ),
+        Export(
+            "tflite",
+            _AS_IT_IS,
+            "convert-nn-to-tflite,cse,dce",
+            litert.TARGET,
+            keeps_types=True,
+        ),
+        Export(
+            "tflite-bounded",
+            _AS_IT_IS,
+            "convert-nn-to-tflite{numerics=bounded},cse,dce",
+            litert.TARGET,
+            keeps_types=True,
+        ),
     )
 }
 """The exports by name."""
 
-OPTIMIZED_FOR = {**dict.fromkeys(EXPORTS, tosa.TARGET), "stablehlo": stablehlo.TARGET}
+OPTIMIZED_FOR = {
+    **dict.fromkeys(EXPORTS, tosa.TARGET),
+    "stablehlo": stablehlo.TARGET,
+    "tflite": litert.TARGET,
+    "tflite-bounded": litert.TARGET,
+}
 """The target that `optimize` runs for before the export, by the same names."""

@@ -46,7 +46,6 @@ from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.float_regions import FloatRegion, float_region_of, is_float
 from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.rounding import Rounding
 from qdialect.passes.lowering.region_plan import NoFixedPointError, RegionPlan
 from qdialect.passes.pair_contract import target_rounding
 from qdialect.passes.rule_pass import RulePass
@@ -134,7 +133,7 @@ class LowerFloatRegion(Rule[_Region]):
         x, params = plan.fixed(cast, cast.input), qparams_of(cast.result)
         assert params is not None
         rounding = cast_rounding(cast)
-        if rounding is Rounding.GEMMLOWP or params.layout is not x.params.layout:
+        if rounding.two_stage or params.layout is not x.params.layout:
             return Refusal("axis", "it is quantized along a dimension")
         if not isfinite(self.session.target.rescale_price(x.params, params)):
             return Refusal("target", f"{self.session.target.name} has no such rescale")

@@ -155,8 +155,8 @@ def refusal(op: CastOp, quantized: SSAValue) -> Refusal | None:
         return Refusal("unranked", "parameters that vary need a rank")
     if max(map(abs, params.zero_point_list())) >= _WIDE_ZERO:
         return Refusal("zero-point", "a zero point is too far from the storage")
-    if isinstance(op, QCastOp) and cast_rounding(op) is Rounding.GEMMLOWP:
-        return Refusal("rounding", "gemmlowp does not round floats")
+    if isinstance(op, QCastOp) and cast_rounding(op).two_stage:
+        return Refusal("rounding", f"{cast_rounding(op).value} does not round floats")
     return None
 
 

@@ -31,7 +31,7 @@ from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_array, constant_of, make_constant
 from qdialect.ops.ports import bias_matches
-from qdialect.passes.pair_contract import NO_GEMMLOWP, pair_contract, renumbers, replaced_kernel
+from qdialect.passes.pair_contract import NO_TWO_STAGE, pair_contract, renumbers, replaced_kernel
 from qdialect.passes.rescale.exact_sums import rounds_once
 from qdialect.passes.rule_pass import refuse_scales, refuse_types, with_qparams
 from qdialect.qparams import QParams
@@ -139,8 +139,8 @@ def down_contract(session: QContext, match: Down) -> Contract | Refusal:
     )
     if refusal:
         return refusal
-    if match.rounding is Rounding.GEMMLOWP:
-        return NO_GEMMLOWP
+    if match.rounding.two_stage:
+        return NO_TWO_STAGE
     pairs = exact.unique_pairs(match.narrowed, match.middle)
     if pairs is None:
         return Refusal("grid", "the two encodings lie on different grids")

@@ -108,8 +108,8 @@ class FixRescale(Rule[RescaleOp]):
         grids = grids_of(op)
         if grids is None:
             return Refusal("grid", "the two encodings lie on different grids")
-        if op.rounding is Rounding.GEMMLOWP:
-            return Refusal("rounding", "gemmlowp does not round real numbers")
+        if op.rounding.two_stage:
+            return Refusal("rounding", f"{op.rounding.value} does not round real numbers")
         # Integers are multiplied and shifted: nothing has a reciprocal.
         rounding = (self.rounding or op.rounding).in_reals
         try:
@@ -130,11 +130,21 @@ class FixRescale(Rule[RescaleOp]):
         rewriter.replace(match, new.results)
 
 
+_TWO_STAGE = frozenset(one.value for one in Rounding if one.two_stage)
+
+
+def nearest_of_reals(rounding: Rounding) -> Rounding:
+    """The rounding of real numbers that is most like one of multiplier and shift."""
+    if rounding is Rounding.RUY:
+        return Rounding.HALF_UP
+    return Rounding.HALF_AWAY if rounding is Rounding.GEMMLOWP else rounding
+
+
 class UnfixRescale(Rule[RescaleOp]):
     """fixed-point form -> real form: the ratio is that of the scales in the types.
 
-    gemmlowp, which is not a rounding of real numbers, becomes half_away unless the
-    user names a rounding.
+    gemmlowp and ruy, which are not roundings of real numbers, become half_away and
+    half_up unless the user names a rounding.
     """
 
     name = "unfix-rescale"
@@ -153,7 +163,7 @@ class UnfixRescale(Rule[RescaleOp]):
     def _rounding(self, op: RescaleOp) -> Rounding:
         if self.rounding is not None:
             return self.rounding
-        return Rounding.HALF_AWAY if op.rounding is Rounding.GEMMLOWP else op.rounding
+        return nearest_of_reals(op.rounding)
 
     def check(self, match: RescaleOp) -> Contract | Refusal:
         grids = grids_of(match)
@@ -187,8 +197,8 @@ class ConvertRescale(RulePass):
         """Run the pass on a module, in place."""
         if self.bits and not _FEWEST <= self.bits <= _MOST:
             raise _bad(f"bits must be {_FEWEST} to {_MOST}, not {self.bits}")
-        if self.form == "real" and self.rounding == Rounding.GEMMLOWP.value:
-            raise _bad("gemmlowp rounds shifts and not real numbers")
+        if self.form == "real" and self.rounding in _TWO_STAGE:
+            raise _bad(f"{self.rounding} rounds shifts and not real numbers")
         if self.form == "fixed" and self.rounding == Rounding.RECIPROCAL.value:
             raise _bad("a multiplier and shift have no reciprocal")
         super().apply(ctx, op)

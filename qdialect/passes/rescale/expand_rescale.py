@@ -6,6 +6,7 @@
     half_away  (p + h - [p < 0]) >> k
     half_even  (p + h - 1 + ((p >> k) & 1)) >> k
     gemmlowp   (p + h + t) >> k                t = 2**30 with the sign of q - z if k > 31
+    ruy        (p + h + t) >> k                t = 2**30 if k > 31
 
 then + z', clamped to the bounds of the result storage.  A fixed-point rescale is
 expanded as it is: exact.  A real one takes the nearest (m, k) with as many bits as 64
@@ -102,8 +103,8 @@ def plan_of(op: RescaleOp, most_bits: int | None = None) -> Plan | Refusal:
     old = forms_of(op, len(grids))
     if op.fixed_point is not None:
         new = old
-    elif op.rounding is Rounding.GEMMLOWP:
-        return Refusal("rounding", "gemmlowp does not round real numbers")
+    elif op.rounding.two_stage:
+        return Refusal("rounding", f"{op.rounding.value} does not round real numbers")
     else:
         try:
             rounding = op.rounding.in_reals
@@ -182,6 +183,8 @@ def _bias(
     if rounding is Rounding.HALF_UP or not any(nudges):
         return sum_
     up = body.parameter(nudges, i64)
+    if rounding is Rounding.RUY:
+        return body.add(arith.AddiOp(sum_, up))
     zero = body.constant(0, i64)
     is_negative = body.add(arith.CmpiOp(steps, zero, "slt"))
     nudge = body.add(arith.SelectOp(is_negative, body.add(arith.SubiOp(zero, up)), up))
@@ -205,8 +208,8 @@ class RescaleToCasts(Rule[RescaleOp]):
         expressed = match.input_qparams.expressed
         if grids is None:
             return Refusal("grid", "the two encodings lie on different grids")
-        if match.rounding is Rounding.GEMMLOWP:
-            return Refusal("rounding", "a quantize cannot round as gemmlowp does")
+        if match.rounding.two_stage:
+            return Refusal("rounding", f"a quantize cannot round as {match.rounding.value} does")
         worst = EXACT
         distinct = dict.fromkeys(zip(grids, forms_of(match, len(grids)), strict=True))
         for (a, b), form in distinct:

@@ -38,7 +38,6 @@ from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_array, constant_of
 from qdialect.passes.casts.cast_rules import (
     DequantizeOfQuantize,
@@ -49,7 +48,7 @@ from qdialect.passes.casts.cast_rules import (
     replace_by_constant,
 )
 from qdialect.passes.casts.order_rules import OrderOfRescale
-from qdialect.passes.pair_contract import NO_GEMMLOWP, pair_contract
+from qdialect.passes.pair_contract import NO_TWO_STAGE, pair_contract
 from qdialect.passes.rule_pass import RulePass, quantize_as, rescaled
 from qdialect.quant import QCastOp, RescaleOp, arithmetic_of, cast_rounding, same_type
 from qdialect.rewrite import Refusal, Rewriter, Rule
@@ -165,7 +164,7 @@ class RescaleOfConstant(Rule[RescaleOp]):
     def check(self, match: RescaleOp) -> Contract | Refusal:
         if exact.unique_pairs(match.input_qparams, match.result_qparams) is None:
             return Refusal("grid", "the two encodings lie on different grids")
-        return NO_GEMMLOWP if match.rounding is Rounding.GEMMLOWP else EXACT
+        return NO_TWO_STAGE if match.rounding.two_stage else EXACT
 
     def rewrite(self, match: RescaleOp, rewriter: Rewriter) -> None:
         from qdialect.numerics.quantize import rescale_codes

@@ -142,7 +142,9 @@ class HoistThroughTied(Rule[_Rescaled]):
             operands[index] = rescaled_values[value, params]
         moved = retyped(match.op, operands, [r.result.type for r in match.rescales])
         rewriter.insert(moved, match.op, keep=match.op)
-        for rescale, result in zip(match.rescales, moved.results, strict=True):
+        pairs = list(zip(match.rescales, moved.results, strict=True))
+        rewriter.check_replaced((rescale.result, result) for rescale, result in pairs)
+        for rescale, result in pairs:
             rewriter.replace(rescale, [result])
 
 

@@ -35,7 +35,7 @@ from qdialect.numerics.alignment import exact_sums
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.requantize import QuantGrid
 from qdialect.numerics.rounding import Rounding
-from qdialect.passes.rescale.convert_rescale import forms_of, grids_of
+from qdialect.passes.rescale.convert_rescale import forms_of, grids_of, nearest_of_reals
 from qdialect.passes.rule_pass import refuse_types
 from qdialect.quant import RescaleOp, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
@@ -74,8 +74,7 @@ class JoinSum(Rule[_Sum]):
             return None
         if any(term.input_qparams.storage.width > _WIDEST for term in (first, second)):
             return None
-        rounding = Rounding.HALF_AWAY if op.rounding is Rounding.GEMMLOWP else op.rounding
-        return _Sum(op, owner, behavior, (first, second), rounding)
+        return _Sum(op, owner, behavior, (first, second), nearest_of_reals(op.rounding))
 
     def check(self, match: _Sum) -> Contract | Refusal:
         op, target = match.op, match.rescale.result_qparams

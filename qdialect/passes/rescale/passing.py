@@ -47,7 +47,7 @@ from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_array, constant_of
-from qdialect.passes.pair_contract import NO_GEMMLOWP, replaced_kernel
+from qdialect.passes.pair_contract import NO_TWO_STAGE, replaced_kernel
 from qdialect.passes.rule_pass import keeps_order
 from qdialect.qparams import QParams
 from qdialect.quant import arithmetic_of
@@ -89,7 +89,7 @@ def clamp_commutes(
     """Whether the clamp that `op` is gives the same before and after a rescale a -> b of
     the codes within the bounds of `narrowed`, of a's parameters."""
     floats = defined.floats(a.expressed)
-    if behavior.clamp is None or rounding is Rounding.GEMMLOWP:
+    if behavior.clamp is None or rounding.two_stage:
         return False
     if not exact.tabulated(narrowed) or exact.unique_pairs(a, b) is None:
         return False
@@ -147,8 +147,8 @@ def counterpart(
     """What the operand `constant` of `op` becomes on `params` once the rescales on
     all of its other tied operands stand below it; `inside`: their codes keep the bounds."""
     before = constant.params
-    if rounding is Rounding.GEMMLOWP:
-        return NO_GEMMLOWP
+    if rounding.two_stage:
+        return NO_TWO_STAGE
     if not all(exact.tabulated(q) and is_integer(q) for q in (before, params)):
         return Refusal("table", "too many codes to decide on a constant")
     possible = params
@@ -228,8 +228,8 @@ def passage(
     rounding: Rounding,
 ) -> Contract | Refusal:
     """What it changes that rescales of the tied operands pass `op`."""
-    if Rounding.GEMMLOWP in (rounding, rounding_of(op)):
-        return NO_GEMMLOWP
+    if any(one.two_stage for one in (rounding, rounding_of(op))):
+        return NO_TWO_STAGE
     gain = 0.0
     found: list[tuple[exact.QuantGrid, exact.QuantGrid, exact.QuantGrid]] = []
     for index, (a, known, b) in zip(tied_operands(op, behavior), rescales, strict=True):

@@ -46,6 +46,7 @@ from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.requantize import QuantGrid, quant_grids, same_codes
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of, make_constant
+from qdialect.passes.pair_contract import NO_TWO_STAGE
 from qdialect.passes.rule_pass import RulePass, refuse_scales, refuse_types, with_qparams
 from qdialect.qparams import QParams
 from qdialect.quant import RescaleOp, UniformType
@@ -370,8 +371,8 @@ class SplitAligned(_Splitting):
     def _plan(self, match: Split, params: Sequence[QParams]) -> _Terms | Refusal:
         if not match.result.is_per_tensor:
             return Refusal("axis", "the result is not quantized per tensor")
-        if rounding_of(match.op) is Rounding.GEMMLOWP:
-            return Refusal("rounding", "gemmlowp rounds multiplier and shift, no sums")
+        if rounding_of(match.op).two_stage:
+            return NO_TWO_STAGE
         terms: list[QuantGrid] = [quant_grids(q)[0] for q in params]
         plan = alignment.align(terms, quant_grids(match.result)[0])
         if plan is None:

@@ -175,9 +175,9 @@ class ElementwiseChains:
 
     def _is_elementwise(self, op: Operation) -> bool:
         if isinstance(op, RescaleOp):
-            return op.fixed_point is None and op.rounding is not Rounding.GEMMLOWP
+            return op.fixed_point is None and not op.rounding.two_stage
         if isinstance(op, QCastOp):
-            return cast_rounding(op) is not Rounding.GEMMLOWP
+            return not cast_rounding(op).two_stage
         if isinstance(op, DCastOp | SCastOp):
             return True
         behavior = self._session.behaviors.get(op)

@@ -49,10 +49,9 @@ from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.numerics import requantize as exact
-from qdialect.numerics.arithmetic import requantized
 from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.fixed_point import FixedPoint, Form
 from qdialect.numerics.quantize import storage_dtype
-from qdialect.numerics.rounding import Rounding
 from qdialect.ops import TableOp, constant_array, constant_of, make_constant
 from qdialect.ops.base import ranked
 from qdialect.passes.folding.constant_evaluation import can_hold
@@ -186,7 +185,7 @@ class ChainToTable(Rule[_Chain]):
             return Refusal("price", f"{lookups} {price:g}, the ops it replaces {saved:g}")
         return max(contracts, key=lambda contract: (contract.level, contract.steps))
 
-    def _table(self, root: SSAValue, op: Operation, entries: Array) -> tuple[Operation, Operation]:
+    def _table(self, root: SSAValue, op: Operation, entries: Array) -> tuple[Operation, TableOp]:
         """The constant of `entries` and the lookup in place of `op`, in no block yet."""
         params = qparams_of(op.results[0])
         assert params is not None
@@ -196,7 +195,7 @@ class ChainToTable(Rule[_Chain]):
         return constant, TableOp(root, constant, result_types=[op.results[0].type])
 
     def rewrite(self, match: _Chain, rewriter: Rewriter) -> None:
-        tables: list[tuple[Operation, Operation]] = []
+        tables: list[tuple[Operation, TableOp]] = []
         for op in match.ends:
             entries = self.chains.entries(op.results[0])
             assert not isinstance(entries, Refusal)
@@ -205,7 +204,9 @@ class ChainToTable(Rule[_Chain]):
             rewriter.insert(constant, op)
             rewriter.insert(table, op, keep=op)
             self.chains.note(table)
-        for op, (_, table) in zip(match.ends, tables, strict=True):
+        made = list(zip(match.ends, tables, strict=True))
+        rewriter.check_replaced((op.results[0], table.result) for op, (_, table) in made)
+        for op, (_, table) in made:
             rewriter.replace(op, table.results)
 
 
@@ -309,11 +310,13 @@ class FunctionOfMovedTable(Rule[_Moved]):
         if not all(q.is_per_tensor and is_integer(q) for q in (source, result)):
             return None
         if isinstance(op, RescaleOp):
-            if op.fixed_point is not None or op.rounding is Rounding.GEMMLOWP:
+            pairs = op.fixed_point
+            if len(pairs) != 1 if pairs is not None else op.rounding.two_stage:
                 return None
             (a,), (b,) = exact.quant_grids(source), exact.quant_grids(result)
-            floats = arithmetic_of(op).floats(source.expressed)
-            return requantized(codes, a, b, op.rounding, floats).astype(storage_dtype(result))
+            floats = None if pairs else arithmetic_of(op).floats(source.expressed)
+            form = Form(op.rounding, FixedPoint(*pairs[0]) if pairs else None, floats)
+            return form.codes(codes.astype(np.int64), a, b).astype(storage_dtype(result))
         constant = constant_of(op.table)
         if constant is None:
             return None

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -40,7 +40,7 @@ from qdialect.ops.constants import element_name
 from qdialect.quant import UniformType, quant_element
 from qdialect.quant.arithmetic import ARITHMETIC_KEY
 from qdialect.raising.errors import Unraisable
-from qdialect.raising.raised import Raised
+from qdialect.raising.raised import Raised, replace_body
 from qdialect.raising.tosa import (
     casts,
     contraction,
@@ -253,14 +253,7 @@ class _Function:
         return self.raiser.plain(x)
 
     def _commit(self, block: Block, results: Sequence[Attribute]) -> None:
-        body, function = self.function.body, self.function
-        for op in reversed(list(self.old.ops)):
-            op.detach()
-            op.erase(safe_erase=False)
-        body.erase_block(self.old, safe_erase=False)
-        body.add_block(block)
-        kind = FunctionType.from_lists(list(block.arg_types), list(results))
-        function.properties["function_type"] = kind
+        function, kind = self.function, replace_body(self.function, block, results)
         function.arg_attrs = _unmarked(function.arg_attrs, kind.inputs.data)
         function.res_attrs = _unmarked(function.res_attrs, kind.outputs.data)
 

@@ -155,7 +155,7 @@ def test_rescales_of_all_codes(scales: tuple[float, float], rounding: str) -> No
 
 
 @pytest.mark.parametrize("shift", [0, 1, 30, 31, 32, 45, 62])
-@pytest.mark.parametrize("rounding", ["half_even", "half_away", "half_up", "gemmlowp"])
+@pytest.mark.parametrize("rounding", ["half_even", "half_away", "half_up", "gemmlowp", "ruy"])
 def test_fixed_point_of_all_codes(shift: int, rounding: str) -> None:
     a, b = (
         "tensor<256x!quant.uniform<i8:f32, 0.1:3>>",

@@ -190,13 +190,19 @@ class Exporter:
         return self.dequantized[place]
 
     def quantize(
-        self, source: str, value: SSAValue, hint: str, node: str, params: Sequence[str] = ()
+        self,
+        source: str,
+        value: SSAValue,
+        hint: str,
+        node: str,
+        params: Sequence[str] = (),
+        rounding: Rounding | None = None,
     ) -> None:
         """Write the quantized `value` from the tensor of its real numbers, rounded as the op
-        declares that makes it; UnsupportedError where ONNX does not round so."""
+        declares that makes it, or by `rounding`; UnsupportedError where ONNX does not round so."""
         quantized, op = quant_element(value.type), value.owner
         assert quantized is not None and isinstance(op, Operation)
-        rounding = _rounding_of(op)
+        rounding = rounding or _rounding_of(op)
         if rounding.in_reals is not Rounding.HALF_EVEN:
             raise self.unsupported(op, f"rounds {rounding.value}; ONNX rounds half even")
         output, qparams = self.claim(value, hint), quantized.qparams

@@ -16,6 +16,11 @@ from qdialect.formats.onnx.write.quantization import (
     write_cast_and_scaled,
     write_dequantize,
 )
+from qdialect.numerics.arithmetic import requantized
+from qdialect.numerics.fixed_point import FixedPoint, Form
+from qdialect.numerics.quantize import storage_dtype
+from qdialect.numerics.requantize import affine
+from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, TableOp, constant_array, constant_of, shape_of
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
@@ -110,10 +115,40 @@ def write_qcast(exporter: Exporter, op: QCastOp) -> None:
 
 
 def write_rescale(exporter: Exporter, op: RescaleOp) -> None:
-    """DequantizeLinear of the operand, QuantizeLinear of that."""
+    """DequantizeLinear of the operand, QuantizeLinear of that; where that gives other codes than
+    multiplier and shift, or another rounding, a table of all."""
+    table, rounding = _all_rescaled(op), None
+    if table is not None:
+        codes, floats = table
+        if (codes != floats).any():
+            _look_up(exporter, op, codes)
+            return
+        rounding = Rounding.HALF_EVEN
     key = exporter.key(op)
     source = exporter.floats(op.input)
-    exporter.quantize(source, op.result, exporter.output_names(op, key)[0], key)
+    hint = exporter.output_names(op, key)[0]
+    exporter.quantize(source, op.result, hint, key, rounding=rounding)
+
+
+def _all_rescaled(op: RescaleOp) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """What becomes of each code of 8 bits, and what through floats; None where they are too
+    many or differ between channels, or where floats are what the op means."""
+    import numpy as np
+
+    a, b = op.input_qparams, op.result_qparams
+    if op.fixed_point is None and op.rounding in (Rounding.HALF_EVEN, Rounding.RECIPROCAL):
+        return None
+    if not (a.is_per_tensor and b.is_per_tensor) or a.storage.width not in (4, 8):
+        return None
+    if b.storage.width not in (8, 16) or (op.fixed_point is None and op.rounding.two_stage):
+        return None
+    source, target = affine(a), affine(b)
+    pair = None if op.fixed_point is None else FixedPoint(*op.fixed_point[0])
+    low, high = a.storage.full_range
+    codes = np.arange(low, high + 1, dtype=np.int64)
+    rescaled = Form(op.rounding, pair).codes(codes, source, target)
+    floats = requantized(codes, source, target, Rounding.HALF_EVEN, "f32")
+    return rescaled.astype(storage_dtype(b)), floats.astype(storage_dtype(b))
 
 
 def write_scast(exporter: Exporter, op: SCastOp) -> None:
@@ -131,17 +166,23 @@ def write_table(exporter: Exporter, op: TableOp) -> None:
     Negative codes count from the end of the table, as ONNX has it.  Nothing gathers codes of
     4 bits: what they stand for is looked up, and quantized.
     """
+    entries = constant_of(op.table)
+    if entries is None:
+        raise exporter.unsupported(op, "is written with a constant table")
+    _look_up(exporter, op, constant_array(entries, exporter.ctx.blobs))
+
+
+def _look_up(exporter: Exporter, op: TableOp | RescaleOp, table: NDArray[Any]) -> None:
+    """The entry of each code, the lowest of which has the first."""
     import numpy as np
     from onnx import TensorProto
 
-    element, entries = quant_element(op.input.type), constant_of(op.table)
-    given = quant_element(op.result.type)
+    element, given = quant_element(op.input.type), quant_element(op.result.type)
     assert element is not None and given is not None
     storage = element.qparams.storage
-    if entries is None or storage.width not in (4, 8, 16) or exporter.opset < 11:
-        raise exporter.unsupported(op, "is written with a constant table of 4, 8 or 16 bit codes")
+    if storage.width not in (4, 8, 16) or exporter.opset < 11:
+        raise exporter.unsupported(op, "is written as a table of 4, 8 or 16 bit codes")
     key, graph = exporter.key(op), exporter.graph
-    table = constant_array(entries, exporter.ctx.blobs)
     rolled = np.roll(table, storage.full_range[0])
     hint = exporter.output_names(op, key)[0]
     if given.qparams.storage.width < 8:

@@ -164,7 +164,7 @@ def is_absorbed(op: RescaleOp, runtime: Version) -> bool:
     if use is None or use.name != "nn.concat" or refusal(use, runtime=runtime):
         return False
     source = quant_element(op.input.type)
-    if source is None or op.rounding is not Rounding.HALF_EVEN:
+    if source is None or op.rounding is not Rounding.HALF_EVEN or op.fixed_point:
         return False
     before, after = source.qparams, qparams_of(op.result)
     return (

@@ -77,8 +77,9 @@ class FixedPoint(Module):
         steps = codes.to(torch.int64) - self.source.zero_points(codes.shape)
         product = steps * self.multiplier
         half = torch.where(shift > 0, torch.ones_like(shift) << (shift - 1).clamp(min=0), 0)
-        if self.rounding is Rounding.GEMMLOWP:
-            nudge = torch.where(steps >= 0, 1 << 30, -(1 << 30))
+        if self.rounding.two_stage:
+            up = (steps >= 0) | (self.rounding is Rounding.RUY)
+            nudge = torch.where(up, 1 << 30, -(1 << 30))
             rounded = (product + half + torch.where(shift > 31, nudge, 0)) >> shift
         else:
             whole = product >> shift

@@ -200,8 +200,8 @@ class ModuleWriter:
         operands, results = map(self._grid, op.operands), [self._grid(v) for v in op.results]
         rounding = op.properties.get("rounding")
         rounds = Rounding(rounding.data) if isinstance(rounding, StringAttr) else Rounding.HALF_EVEN
-        if rounds is Rounding.GEMMLOWP:
-            raise UnsupportedError(f"'{op.name}' cannot round a real number with gemmlowp")
+        if rounds.two_stage:
+            raise UnsupportedError(f"'{op.name}' cannot round a real number with {rounds.value}")
         return self._kind(op, row)(op.name, row, properties_of(op), list(operands), results, rounds)
 
     def _kind(self, op: NNOp, row: Row) -> type[Layer]:
@@ -235,7 +235,7 @@ class ModuleWriter:
     def _rescale(self, op: RescaleOp, source: Grid, target: Grid) -> Module:
         if self.trainable:
             rounding = op.rounding
-            known = Rounding.HALF_UP if rounding is Rounding.GEMMLOWP else rounding
+            known = Rounding.HALF_UP if rounding.two_stage else rounding
             return casts.Quantize(target, known, trainable=True)
         pairs = op.fixed_point
         if pairs is None:

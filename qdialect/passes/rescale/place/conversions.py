@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops.base import kernels_of
 from qdialect.passes.rule_pass import uniform
 from qdialect.qparams import QParams
 from qdialect.quant import (
@@ -72,12 +73,12 @@ def encoded(kind: Attribute, encoding: Encoding) -> Attribute:
 def conversion_of(op: Operation) -> Conversion | None:
     """`op` if it is a conversion whose place may be chosen."""
     # For every op of a module; where the answer is no, `isinstance` is slow.
-    if op.name not in _CONVERSIONS:
+    if op.name not in _CONVERSIONS or kernels_of(op) is not None:
         return None
     if isinstance(op, RescaleOp):
-        fixed = op.fixed_point is not None or op.rounding is Rounding.GEMMLOWP
+        fixed = op.fixed_point is not None or op.rounding.two_stage
         return None if fixed else op
-    if not isinstance(op, QCastOp | DCastOp) or rounding_of(op) is Rounding.GEMMLOWP:
+    if not isinstance(op, QCastOp | DCastOp) or rounding_of(op).two_stage:
         return None
     codes = quant_element((op.result if isinstance(op, QCastOp) else op.input).type)
     return op if codes is not None and is_integer(codes.qparams) else None

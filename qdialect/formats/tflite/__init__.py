@@ -1,0 +1,1 @@
+"""TFLite (LiteRT) and Circle files."""

@@ -1,0 +1,1 @@
+"""`nn` and `quant` to the ops of TFLite and Circle files."""

@@ -1,0 +1,1 @@
+"""TFLite and Circle as `nn` and `quant`."""

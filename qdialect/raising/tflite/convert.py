@@ -1,0 +1,322 @@
+"""TFLite and Circle as `nn` and `quant`, as one of LiteRT's engines computes them.
+
+Each op becomes the op of `nn` with the same function. Where the engine's kernel rounds in a way
+of its own, the op names it (`nn.kernel`), so that the interpreter gives the engine's codes. What
+has no counterpart stays as it is, and a remark says why: all else goes on.
+
+Values keep the order that they lie in: ops of images take channels first, their results are read
+as channels last, and a transpose is left only where the function takes or gives channels last,
+or a reshape mixes dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.context import QContext, session
+from qdialect.dialects.onnx import MODEL, NodeOp
+from qdialect.dialects.tflite import VARIABLE, TfliteNodeOp
+from qdialect.errors import QError
+from qdialect.lowerings.laid_out import identity_order
+from qdialect.ops import ConstantOp, constant_array, shape_of
+from qdialect.ops.base import KERNEL_OP, KERNEL_ORDER, kernels_of
+from qdialect.ops.keys import KEY
+from qdialect.quant import UniformType, element_type
+from qdialect.quant.arithmetic import ARITHMETIC_KEY, IN_FLOATS
+from qdialect.raising.errors import Unraisable
+from qdialect.raising.raised import Raised, replace_body
+from qdialect.raising.tflite import (
+    batches,
+    casts,
+    contraction,
+    elementwise,
+    folding,
+    functions,
+    indexing,
+    movement,
+    ordering,
+    pooling,
+    recurrent,
+    reduction,
+    resize,
+    shaping,
+)
+from qdialect.raising.tflite.node import Node, params_of
+from qdialect.raising.tflite.raiser import PASS, Handler, Raiser
+from qdialect.raising.tflite.values import Constant
+from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.verify.verifier import op_error
+
+Engine = Literal["litert-xnn", "litert-ref", "litert-opt"]
+
+_OPSET = 18
+"""The opset in which nodes of ONNX are written."""
+
+_MISFITS = (Unraisable, ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError)
+"""What reading options that do not fit an op ends in, besides our own errors."""
+
+
+@cache
+def handlers() -> Mapping[str, Handler]:
+    """How each op is raised, by its name in the schema."""
+    return {
+        **batches.HANDLERS,
+        **casts.HANDLERS,
+        **contraction.HANDLERS,
+        **elementwise.HANDLERS,
+        **functions.HANDLERS,
+        **indexing.HANDLERS,
+        **movement.HANDLERS,
+        **ordering.HANDLERS,
+        **pooling.HANDLERS,
+        **recurrent.HANDLERS,
+        **reduction.HANDLERS,
+        **resize.HANDLERS,
+        **shaping.HANDLERS,
+    }
+
+
+@dataclass(frozen=True)
+class RaiseTflite(ModulePass):
+    """All functions of a module that have ops of TFLite; see the module.
+
+    `kernels` is whose arithmetic the ops have: XNNPACK's, with the optimized kernels for what it
+    does not take (as LiteRT runs by default), the reference kernels, or the optimized ones.
+
+    For example
+
+        %y = tflite.node "CONV_2D" (%x, %w, %b) options {padding = "SAME", ...
+            fused_activation_function = "RELU6"} : (tensor<1x4x4x1x!x>, ...) -> tensor<1x4x4x2x!y>
+
+    becomes
+
+        %0 = nn.reshape %x : ...
+        %1 = nn.conv2d %0, %w, %b pads [0, 0, 1, 1] {nn.kernel = "litert-xnn"} : ...
+        %2 = nn.clip %1 min 0.0 max 6.0 : ...
+        %y = nn.transpose %2 perm [0, 2, 3, 1] : ...
+    """
+
+    name = PASS
+    kernels: Engine = "litert-xnn"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Raise the functions in place; ops that cannot be raised stay, with a remark."""
+        functions = [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration]
+        found = [f for f in functions if _has_nodes(f)]
+        if found and not any(inner.name.startswith("nn.") for f in functions for inner in _ops(f)):
+            op.attributes[ARITHMETIC_KEY] = IN_FLOATS
+        for function in found:
+            if len(function.body.blocks) == 1:
+                _Function(session(ctx), function, self.kernels).convert()
+        if MODEL not in op.attributes and any(isinstance(inner, NodeOp) for inner in op.walk()):
+            opset = DictionaryAttr({"ai.onnx": IntegerAttr(_OPSET, i64)})
+            op.attributes[MODEL] = DictionaryAttr({"opset": opset})
+
+
+def _ops(function: FuncOp) -> list[Operation]:
+    return [op for op in function.body.walk() if not isinstance(op, ConstantOp)]
+
+
+def _has_nodes(function: FuncOp) -> bool:
+    return any(isinstance(op, TfliteNodeOp) for op in function.body.walk())
+
+
+def note(session: QContext, op: Operation, code: str, reason: str) -> None:
+    """A remark that `op` stays as it is."""
+    name = f"tflite.{op.op.data}" if isinstance(op, TfliteNodeOp) else op.name
+    session.remarks.add(
+        Remark(
+            "refused",
+            PASS,
+            PASS,
+            location_text(op.location),
+            name,
+            key_text(op),
+            code=code,
+            reason=reason,
+        )
+    )
+
+
+class _Function:
+    """One function, raised beside the one that stands there."""
+
+    def __init__(self, session: QContext, function: FuncOp, engine: str) -> None:
+        self.session = session
+        self.function = function
+        self.old = function.body.blocks[0]
+        self.raiser = Raiser(session, engine)
+        self.known = self.raiser.known
+
+    def convert(self) -> None:
+        """Build the new block and put it in place of the old one."""
+        block = Block(arg_types=[value.type for value in self.old.args])
+        for before, after in zip(self.old.args, block.args, strict=True):
+            after.name_hint = before.name_hint
+            self.known[before] = Raised(identity_order(_rank(after)), after)
+        results: list[SSAValue] = []
+        for op in self.old.ops:
+            self.raiser.source = op
+            if isinstance(op, ReturnOp):
+                results = [self._as_it_was(value) for value in op.operands]
+            elif isinstance(op, ConstantOp):
+                self._constant(op)
+            elif isinstance(op, TfliteNodeOp) and op.op.data == VARIABLE:
+                self._variable(op)
+            elif isinstance(op, TfliteNodeOp):
+                self._convert(op)
+            else:
+                self._keep(op)
+        block.add_ops([*self.raiser.operations, ReturnOp(*results)])
+        self._commit(block, [value.type for value in results])
+
+    def _constant(self, op: ConstantOp) -> None:
+        array = constant_array(op, self.session.blobs)
+        kind = cast("TensorType[Any]", op.result.type).element_type
+        self.known[op.result] = Constant(identity_order(array.ndim), None, array, kind, op)
+
+    def _variable(self, op: TfliteNodeOp) -> None:
+        """A tensor that ops write: 0 at first, and itself for ops that stay."""
+        kind, shape = element_type(op.results[0].type), shape_of(op.results[0])
+        dtype = "int8" if isinstance(kind, UniformType) else "float32"
+        self.known[op.results[0]] = Constant(
+            identity_order(len(shape)), None, np.zeros(shape, dtype), kind, op
+        )
+
+    def _convert(self, op: TfliteNodeOp) -> None:
+        raiser = self.raiser
+        count = len(raiser.operations)
+        try:
+            arguments = [None if v is None else self.known[v] for v in op.arguments]
+            node = Node(op, arguments)
+            raiser.node = node
+            results = self._raised(node)
+            self._check(node, results, count)
+        except (QError, VerifyException, *_MISFITS) as error:
+            code = error.code if isinstance(error, Unraisable) else "invalid"
+            raiser.forget(count)
+            note(self.session, op, code, str(error).partition("\n")[0])
+            self._keep(op)
+            return
+        self._name(op, results, count)
+        self.known.update(zip(op.results, results, strict=True))
+
+    def _raised(self, node: Node) -> list[Raised]:
+        folded = folding.folded(node)
+        if folded is not None:
+            return [folded]
+        is_custom = node.op.custom is not None
+        handler = (contraction.CUSTOM if is_custom else handlers()).get(node.name)
+        if handler is None:
+            raise Unraisable("no-counterpart", "nothing of ours computes the same")
+        found = handler(self.raiser, node)
+        return [found] if isinstance(found, Raised) else list(found)
+
+    def _check(self, node: Node, results: Sequence[Raised], count: int) -> None:
+        """Unraisable where one of the new ops (behind `count` others) is wrong, or a result is
+        not what the op's type says."""
+        for new in self.raiser.operations[count:]:
+            wrong = op_error(new)
+            if wrong is not None:
+                raise Unraisable("invalid", wrong.partition("\n")[0])
+        if len(results) != len(node.op.results):
+            raise Unraisable("results", f"it has {len(node.op.results)} results")
+        for index, raised in enumerate(results):
+            shape = node.shape(index)
+            fits = len(shape) == raised.rank and all(
+                a == b or a < 0 or b < 0 for a, b in zip(shape, raised.shape, strict=True)
+            )
+            if not fits:
+                raise Unraisable("shape", f"it would have the shape {raised.shape}, not {shape}")
+            self._check_type(node, raised, index)
+
+    def _check_type(self, node: Node, raised: Raised, index: int) -> None:
+        stated, params = node.params(index), params_of(raised)
+        if isinstance(raised, Constant) and raised.is_dequantized:
+            return
+        if stated is None or params is None:
+            fits = stated is params and raised.kind == node.kind(index)
+        else:
+            same_axis = stated.axis is None or raised.order[stated.axis] == params.axis
+            fits = same_axis and (stated.scales, stated.zero_points, stated.storage) == (
+                params.scales,
+                params.zero_points,
+                params.storage,
+            )
+        if not fits:
+            raise Unraisable("type", f"it would be of {raised.kind}, not {node.kind(index)}")
+
+    def _name(self, op: TfliteNodeOp, results: Sequence[Raised], count: int) -> None:
+        """The keys of the op go to the op that makes its (first) result."""
+        new = set(self.raiser.operations[count:])
+        keys = op.attributes.get(KEY)
+        for raised in results[:1]:
+            _state_order(new, raised)
+        for made in new:
+            if kernels_of(made) == "litert-opt" and made.name.startswith("nn.conv"):
+                made.attributes[KERNEL_OP] = op.op
+        for before, raised in zip(op.results, results, strict=True):
+            value = raised.value
+            if value is None:
+                continue
+            if value.name_hint is None:
+                value.name_hint = before.name_hint
+            owner = value.owner
+            if isinstance(owner, Block | ConstantOp) or owner not in new:
+                continue
+            if keys is not None:
+                owner.attributes[KEY] = keys
+
+    def _keep(self, op: Operation) -> None:
+        """The op itself, as the file lays out what it takes and gives."""
+        captured = [v for inner in op.walk() for v in inner.operands if v in self.known]
+        mapped = {value: self._as_it_was(value) for value in dict.fromkeys(captured)}
+        copy = op.clone(mapped)
+        self.raiser.append(copy)
+        for before, after in zip(op.results, copy.results, strict=True):
+            self.known[before] = Raised(identity_order(_rank(after)), after)
+
+    def _as_it_was(self, value: SSAValue) -> SSAValue:
+        """A value with the type that the op has for it, in the order of the file."""
+        x = self.known[value]
+        if isinstance(x, Constant) and isinstance(x.source, TfliteNodeOp):
+            copy = self.raiser.append(x.source.clone())
+            self.known[value] = x = Raised(x.order, copy.results[0])
+        return self.raiser.value(x, identity_order(x.rank))
+
+    def _commit(self, block: Block, results: Sequence[Attribute]) -> None:
+        replace_body(self.function, block, results)
+
+
+def _state_order(new: Iterable[Operation], raised: Raised) -> None:
+    """Say how the file lays out the results of ops that the optimized kernels define: what is
+    left of whole vectors they round in another way."""
+    if raised.order == identity_order(raised.rank):
+        return
+    for op in new:
+        if kernels_of(op) != "litert-opt":
+            continue
+        if {_rank(op.operands[0]), _rank(op.results[0])} == {raised.rank}:
+            op.attributes[KERNEL_ORDER] = DenseArrayBase.from_list(i64, list(raised.order))
+
+
+def _rank(value: SSAValue) -> int:
+    return len(shape_of(value)) if isinstance(value.type, TensorType) else 0
