@@ -1,1 +1,1 @@
-"""Rewrites of a float model that leave its function as it is and make it easier to quantize."""
+"""Rewrites of a float model that keep its function and make it easier to quantize."""
