@@ -167,7 +167,7 @@ def _labels(pulled: ParameterField) -> Labels | None:
     ]
     if prod(counts) > LARGEST:
         return None
-    labels = np.ascontiguousarray(grid.pairs["scale"]).view(np.float64).astype(np.int64) - _OFFSET
+    labels = np.array(grid.pairs["scale"]).view(np.float64).astype(np.int64) - _OFFSET
     for dim, count in enumerate(counts):
         if count > 1:
             labels = np.repeat(labels, grid.blocks[dim], axis=dim)

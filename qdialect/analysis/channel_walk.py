@@ -13,7 +13,7 @@ from math import isfinite, prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.analysis.channel_labels import (
@@ -89,8 +89,8 @@ class Walk:
             made = self._results(op, behavior)
         if made is None:
             for value in op.operands:
-                if _is_float(value):
-                    self.classes.pin(self.of(value))
+                if value in self.labels:
+                    self.classes.pin(self.labels[value])
             return
         self.labels.update(zip(op.results, made, strict=True))
 
@@ -105,6 +105,9 @@ class Walk:
         if behavior.linear:
             return self._kept(op, behavior, self.of(op.operands[0]))
         if behavior.elementwise or behavior.affine_along is not None:
+            vectors = behavior.affine_along is not None
+            if vectors and not all(self.use_of(op, n) for n in range(1, len(op.operands))):
+                return None
             found = homogeneity(op, behavior)
             return None if found is None else self._formula(op, behavior, found)
         return self._composite(op) if type(behavior) is Behavior else None
@@ -267,10 +270,10 @@ class Walk:
             return None
         vector = self.classes.along(x, [d for d in range(x.ndim) if d != axis]).reshape(-1)
         vector = np.broadcast_to(vector, (shape_of(op.operands[sums.lhs])[axis],))
-        bias = sums.bias is not None and sums.bias < len(op.operands)
-        bias_use = self.use_of(op, sums.bias) if bias and sums.bias is not None else None
-        if bias and bias_use is None:
-            out = np.zeros(count, np.int64)
+        bias = sums.bias if sums.bias is not None and sums.bias < len(op.operands) else None
+        bias_use = None if bias is None else self.use_of(op, bias)
+        if bias is not None and bias_use is None:
+            out = np.broadcast_to(self.of(op.operands[bias]), (count,))
         else:
             out = self.classes.fresh((count,))
         inner, outer = sums.channels(op)
@@ -428,6 +431,9 @@ def _substituted(powers: Powers, solved: Mapping[int, Powers]) -> dict[int, Any]
 
 
 def _is_float(value: SSAValue) -> bool:
+    """Whether a value is a tensor of floats that has a rank and elements."""
+    if not isinstance(value.type, TensorType) or 0 in shape_of(value):
+        return False
     return isinstance(element_type(value.type), AnyFloat)
 
 
