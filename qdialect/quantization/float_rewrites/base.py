@@ -21,6 +21,9 @@ class Rewritten:
     channels: int
     gain: float
 
+    def __str__(self) -> str:
+        return f"{self.channels} channels in {self.groups} groups"
+
 
 class FloatRewrite(Protocol):
     """Changes a float module such that its function stays, and less is lost when it is
