@@ -32,6 +32,9 @@ def mean_gain(found: Sequence[Factors]) -> float:
     before, after = sum(each.before for each in found), sum(each.after for each in found)
     return float(10 * np.log10(before / after)) if after > 0 else 0.0
 
+    def __str__(self) -> str:
+        return f"{self.channels} channels in {self.groups} groups"
+
 
 class FloatRewrite(Protocol):
     """Changes a float module such that its function stays, and less is lost when it is
