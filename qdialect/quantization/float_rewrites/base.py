@@ -26,14 +26,14 @@ class Rewritten:
     gain: float
     keep_float: frozenset[str] = frozenset()
 
+    def __str__(self) -> str:
+        return f"{self.channels} channels in {self.groups} groups"
+
 
 def mean_gain(found: Sequence[Factors]) -> float:
     """By how many dB the sum of losses is less."""
     before, after = sum(each.before for each in found), sum(each.after for each in found)
     return float(10 * np.log10(before / after)) if after > 0 else 0.0
-
-    def __str__(self) -> str:
-        return f"{self.channels} channels in {self.groups} groups"
 
 
 class FloatRewrite(Protocol):
