@@ -371,6 +371,18 @@ _COMMANDS = (
                 "and write the fastest (default: 3s; 0: rules choose, the same file anywhere)",
             ),
             value(
+                "effort",
+                "LEVEL",
+                "how much is tried for accuracy (default: 0): rewrites that leave the float "
+                "function and other roundings of weights; what data confirms is kept",
+                choices=("0", "1", "2"),
+            ),
+            value(
+                "effort-time",
+                "TIME",
+                "start nothing of that after about so long (default: 2m at level 1, 20m at 2)",
+            ),
+            value(
                 "metric",
                 "NAME",
                 "judge by this, too: detect, classify, embed, text, or a function of yours, as "

@@ -39,9 +39,11 @@ def comparison_page(
     profile: Profile | None = None,
     measured: Measured | None = None,
     front: Sequence[FrontPoint] = (),
+    steps: Sequence[Sequence[str]] = (),
 ) -> str:
     """The report of what was done to a model, with what it did to values on `inputs` (none:
-    random ones), what was `measured` of both, and the `front` of all that was tried. Ranges are
+    random ones), what was `measured` of both, the `front` of all that was tried, and a table of the
+    `steps` of effort. Ranges are
     shown over what `profile` tells of the first model."""
     how = "Quantized" if profile is not None else "Optimized"
     contents = Contents(
@@ -57,7 +59,7 @@ def comparison_page(
         if measured.samples is not None:
             contents.judged = f"Loss on {measured.samples}, in {measured.where}"
         contents.executed, contents.where = measured.rows(), f"In {measured.where}"
-    contents.front = front
+    contents.front, contents.steps = front, steps
     try:
         _measure(contents, before, after, inputs)
     except QError as error:
