@@ -215,6 +215,21 @@ _COMMANDS = (
                 "layers by-layer",
                 "compare value by value, by key, instead: SQNR of what B's numbers mean",
             ),
+            switch(
+                "alone",
+                "with --layers: also what each op of B makes of A's values: what is lost there",
+            ),
+            value(
+                "worst",
+                "N",
+                "with --layers: only the N values where most is lost (with --alone: there)",
+            ),
+            value(
+                "data d",
+                "DIR|NPZ",
+                "with --layers: inputs, samples along the first dimension, of which --samples are "
+                "taken",
+            ),
             JSON,
             value(
                 "engine",

@@ -111,7 +111,7 @@ def _measure(contents: Contents, before: Model, after: Model, inputs: Sequence[A
     pairs = [(keyed_values(before, engine, x), keyed_values(after, engine, x)) for x in samples]
     by = _followed(before)
     clamps = {key: [each for each in chain if not each[1]] for key, chain in by.items()}
-    contents.layers = compare_layers([(_as_codes(a, b, by), b) for a, b in pairs])
+    contents.layers = compare_layers([(_as_codes(a, b, by), b, ()) for a, b in pairs])
     contents.histograms = _ranges([(_as_codes(a, b, clamps), b) for a, b in pairs])
     what = f"{len(samples)} {'inputs given' if inputs else 'random inputs'}"
     where = {"numpy": "the reference interpreter", "onnxruntime": "ONNX Runtime as written"}
