@@ -74,7 +74,7 @@ func.func @main(%x: {x} {{nn.name = "x"}}) -> {y} {{
 
 NETS: Mapping[str, tuple[str, tuple[int, ...], FloatRewrite]] = {
     "equalize": (chain(), (1, 4, 6, 6), Equalize()),
-    "smooth": (gated(), (5, 8), Smooth(functions=True)),
+    "smooth": (gated(), (5, 8), Smooth(on_codes=True)),
 }
 
 

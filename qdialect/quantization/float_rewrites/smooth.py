@@ -61,11 +61,11 @@ class _Place:
 @dataclass(frozen=True)
 class Smooth:
     """Scales what contractions take, by products of their own: the results of ops that the target
-    has for floats alone, or, with `functions`, those of functions of one value (gelu) that are then
-    no longer on codes."""
+    has for floats alone, or (`on_codes`) of others, such as a gelu, that are then left in floats
+    too, which may cost more than it gains."""
 
     name: str = "smooth"
-    functions: bool = False
+    on_codes: bool = False
 
     def __call__(
         self, module: ModuleOp, ctx: QContext, statistics: Statistics, recipe: Recipe
@@ -74,7 +74,7 @@ class Smooth:
         function = Interpreter(ctx, module).function()
         costs = Costs(ctx, statistics.of(function), recipe)
         chosen: list[tuple[_Place, Factors]] = []
-        for place in _places(function, costs, functions=self.functions):
+        for place in _places(function, costs, on_codes=self.on_codes):
             count = int(place.labels.max()) + 1
             found = least_factors(_terms(place, costs), count, np.arange(count) == 0)
             if found.decibels >= WORTH:
@@ -87,7 +87,7 @@ class Smooth:
         return Rewritten(len(chosen), channels, gain, frozenset(keys))
 
 
-def _places(function: FuncOp, costs: Costs, *, functions: bool) -> Iterator[_Place]:
+def _places(function: FuncOp, costs: Costs, *, on_codes: bool) -> Iterator[_Place]:
     """What contractions multiply with constants and no group scales; behind other ops that give
     codes, a product would round once more."""
     ctx = costs.ctx
@@ -102,10 +102,9 @@ def _places(function: FuncOp, costs: Costs, *, functions: bool) -> Iterator[_Pla
         if value in grouped or not isinstance(owner, Operation) or not keys_of(owner):
             continue
         behavior = ctx.behaviors.get(owner)
-        if behavior is None or behavior.commutes:
+        if behavior is None or behavior.accumulator is not None or behavior.commutes:
             continue
-        on_codes = _runs_on_codes(owner, ctx, costs.recipe)
-        if on_codes != functions or (functions and behavior.pointwise is None):
+        if _runs_on_codes(owner, ctx, costs.recipe) != on_codes:
             continue
         shape = shape_of(value)
         extents = [shape[d] if d == axis else 1 for d in range(len(shape))]

@@ -16,5 +16,5 @@ def rewrites(level: int) -> Sequence[FloatRewrite]:
     """Those of a level, in the order in which they are best done."""
     found: list[FloatRewrite] = [Equalize()] if level >= CHEAP else []
     if level >= THOROUGH:
-        found += [Smooth(), Smooth("smooth functions", functions=True)]
+        found += [Smooth(), Smooth("smooth codes", on_codes=True)]
     return found
