@@ -97,22 +97,22 @@ class Walk:
     def _results(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """The labels of the results; None where nothing is known."""
         if behavior.movement is not None:
-            return self._movement(op, behavior)
+            return self.movement(op, behavior)
         if behavior.order_preserving:
-            return self._ordered(op, behavior)
+            return self.ordered(op, behavior)
         if behavior.accumulator is not None:
-            return self._contraction(op, behavior, behavior.accumulator)
+            return self.contraction(op, behavior, behavior.accumulator)
         if behavior.linear:
-            return self._kept(op, behavior, self.of(op.operands[0]))
+            return self.linear(op, behavior)
         if behavior.elementwise or behavior.affine_along is not None:
             vectors = behavior.affine_along is not None
             if vectors and not all(self.use_of(op, n) for n in range(1, len(op.operands))):
                 return None
-            found = homogeneity(op, behavior)
+            found = self.of_formula(op, behavior)
             return None if found is None else self._formula(op, behavior, found)
         return self._composite(op) if type(behavior) is Behavior else None
 
-    def _movement(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+    def movement(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         maps = behavior.maps(op)
         if any(each.has_border and isfinite(each.border_value or 1.0) for each in maps):
             return None
@@ -132,19 +132,19 @@ class Walk:
         shapes = [shape_of(op.operands[number]) for number in tied]
         return [carried(each, operands, shapes, self.classes) for each in maps]
 
-    def _ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+    def ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         assert behavior.compared_constants is not None or behavior.choose or behavior.select
         compared = behavior.compared_constants(op) if behavior.compared_constants else ()
         if any(isfinite(number) and number for number in compared):
             return None
         if behavior.select is not None:
-            return self._kept(op, behavior, self.of(op.operands[0]))
+            return self.kept(op, behavior, self.of(op.operands[0]))
         same = Homogeneity(
             {0: _ONE}, tuple({0: _ONE, n: -_ONE} for n in range(1, len(op.operands)))
         )
         return self._formula(op, behavior, same)
 
-    def _kept(self, op: Operation, behavior: Behavior, labels: Labels) -> Sequence[Labels] | None:
+    def kept(self, op: Operation, behavior: Behavior, labels: Labels) -> Sequence[Labels] | None:
         """One factor along the dimensions that the op does not keep apart."""
         axes = behavior.operand_port(0).axes
         shape, result = shape_of(op.operands[0]), shape_of(op.results[0])
@@ -157,7 +157,15 @@ class Walk:
             return None
         return [labels.reshape([labels.shape[d] for d in kept])]
 
+    def linear(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """A linear function of the operand."""
+        return self.kept(op, behavior, self.of(op.operands[0]))
+
     # -- formulas ------------------------------------------------------------------
+
+    def of_formula(self, op: Operation, behavior: Behavior) -> Homogeneity | None:
+        """What is read off a formula."""
+        return homogeneity(op, behavior)
 
     def _formula(
         self, op: Operation, behavior: Behavior, found: Homogeneity
@@ -249,7 +257,7 @@ class Walk:
 
     # -- contractions --------------------------------------------------------------
 
-    def _contraction(
+    def contraction(
         self, op: Operation, behavior: Behavior, sums: Accumulator
     ) -> Sequence[Labels] | None:
         if behavior.activation is not None and any(
@@ -260,16 +268,9 @@ class Walk:
         x, rank = self.of(op.operands[sums.lhs]), len(shape_of(op.results[0]))
         if weights is None:
             return self._matrices(op, x) if sums.matrices and self._are_values(op) else None
-        if sums.channels is None or len(shape_of(op.operands[sums.rhs])) < 2:
+        if sums.channels is None or not self.joins_channels(op, sums):
             return None
-        if self.use_of(op, sums.lhs) is not None:
-            return None
-        axis, along = sums.lhs_axis(op), sums.result_axis(op)
-        count = shape_of(op.results[0])[along]
-        if count == DYNAMIC or shape_of(op.operands[sums.lhs])[axis] == DYNAMIC:
-            return None
-        vector = self.classes.along(x, [d for d in range(x.ndim) if d != axis]).reshape(-1)
-        vector = np.broadcast_to(vector, (shape_of(op.operands[sums.lhs])[axis],))
+        vector, count = self.vector(op, sums), shape_of(op.results[0])[sums.result_axis(op)]
         bias = sums.bias if sums.bias is not None and sums.bias < len(op.operands) else None
         bias_use = None if bias is None else self.use_of(op, bias)
         if bias is not None and bias_use is None:
@@ -280,7 +281,20 @@ class Walk:
         self.absorb(weights, (out[outer], 1), (vector[inner], -1))
         if bias_use is not None:
             self.absorb(bias_use, (out, 1))
-        return [out.reshape([-1 if d == along else 1 for d in range(rank)])]
+        return [out.reshape([-1 if d == sums.result_axis(op) else 1 for d in range(rank)])]
+
+    def joins_channels(self, op: Operation, sums: Accumulator) -> bool:
+        """Whether weights join channels of known number, of a value and of the result."""
+        if len(shape_of(op.operands[sums.rhs])) < 2 or self.use_of(op, sums.lhs) is not None:
+            return False
+        before = shape_of(op.operands[sums.lhs])[sums.lhs_axis(op)]
+        return DYNAMIC not in (before, shape_of(op.results[0])[sums.result_axis(op)])
+
+    def vector(self, op: Operation, sums: Accumulator) -> Labels:
+        """The labels of the channels that weights meet; one along other dimensions."""
+        x, axis = self.of(op.operands[sums.lhs]), sums.lhs_axis(op)
+        vector = self.classes.along(x, [d for d in range(x.ndim) if d != axis]).reshape(-1)
+        return np.broadcast_to(vector, (shape_of(op.operands[sums.lhs])[axis],))
 
     def _are_values(self, op: Operation) -> bool:
         """Two matrices or stacks of them, neither a constant."""
@@ -361,6 +375,8 @@ class Walk:
         """Large constants of several uses keep one value: all uses take up the same."""
         by_value: dict[SSAValue, list[Absorber]] = {}
         for each in self.absorbers:
+            if each.operand == len(each.op.operands):
+                continue
             value = each.op.operands[each.operand]
             if prod(shape_of(value)) > _SHARED and len(list(value.uses)) > 1:
                 by_value.setdefault(value, []).append(each)
