@@ -131,4 +131,5 @@ def _renamed(absorber: Absorber, name: Callable[[Labels], Labels]) -> Absorber:
         absorber.operand,
         tuple(term for term in terms if term.labels.any()),
         through if through is not None and through.any() else None,
+        absorber.products,
     )

@@ -49,14 +49,15 @@ class Absorber:
     whose labels broadcast to it (a term of a larger shape makes it larger).
 
     Of shifts, what is added to each: the sum of its terms. A bias, which may be missing yet, also
-    takes up what is added to the products: less the weights times `through`, the labels of the
-    channels of the other operand.
+    takes up what is added to the operand of `products`: less the weights of that op times
+    `through`, the labels of the channels they meet.
     """
 
     op: Operation
     operand: int
     terms: tuple[Term, ...]
     through: Labels | None = None
+    products: Operation | None = None
 
     def factors(self, by_label: Sequence[float] | np.ndarray[Any, Any]) -> Any:
         """The factor of each element (float64), given D by label; D of label 0 is 1."""

@@ -40,6 +40,8 @@ _SHARED = 4096
 
 @dataclass
 class Walk:
+    """Labels of values as they are met, and what constants take up."""
+
     ctx: QContext
     classes: Classes = field(default_factory=Classes)
     labels: dict[SSAValue, Labels] = field(default_factory=dict[SSAValue, Labels])
@@ -86,7 +88,7 @@ class Walk:
         behavior = self.ctx.behaviors.get(op)
         made = None
         if behavior is not None and _computes_floats(op, behavior):
-            made = self._results(op, behavior)
+            made = self.results(op, behavior)
         if made is None:
             for value in op.operands:
                 if value in self.labels:
@@ -94,7 +96,7 @@ class Walk:
             return
         self.labels.update(zip(op.results, made, strict=True))
 
-    def _results(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+    def results(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """The labels of the results; None where nothing is known."""
         if behavior.movement is not None:
             return self.movement(op, behavior)
@@ -110,9 +112,10 @@ class Walk:
                 return None
             found = self.of_formula(op, behavior)
             return None if found is None else self._formula(op, behavior, found)
-        return self._composite(op) if type(behavior) is Behavior else None
+        return self._composite(op)
 
     def movement(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """Copies have the labels of what they are of."""
         maps = behavior.maps(op)
         if any(each.has_border and isfinite(each.border_value or 1.0) for each in maps):
             return None
@@ -133,6 +136,7 @@ class Walk:
         return [carried(each, operands, shapes, self.classes) for each in maps]
 
     def ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """Choices among numbers of one factor, where 0 alone is compared with."""
         assert behavior.compared_constants is not None or behavior.choose or behavior.select
         compared = behavior.compared_constants(op) if behavior.compared_constants else ()
         if any(isfinite(number) and number for number in compared):
@@ -260,6 +264,7 @@ class Walk:
     def contraction(
         self, op: Operation, behavior: Behavior, sums: Accumulator
     ) -> Sequence[Labels] | None:
+        """Constant weights take up the factors of both sides."""
         if behavior.activation is not None and any(
             isfinite(bound) and bound for bound in behavior.activation(op)
         ):
@@ -357,9 +362,9 @@ class Walk:
         while open_products:
             left = [each for each in open_products if not self._settled(*each)]
             if len(left) == len(open_products):
-                # Any choice keeps the function: the operand of fewer classes gets none.
-                _, a, b = left[0]
-                self.classes.pin(a if a.size < b.size else b)
+                # Any choice keeps the function: what has fewest classes gets the factor 1.
+                y, a, b = (self.classes.roots(each) for each in left[0])
+                self.classes.pin(min((b, a, y), key=lambda labels: len(np.unique(np.abs(labels)))))
             open_products = left
 
     def _settled(self, y: Labels, a: Labels, b: Labels) -> bool:

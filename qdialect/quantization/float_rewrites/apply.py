@@ -140,16 +140,21 @@ def shift_channels(groups: Iterable[tuple[ChannelGroup, Factors]], ctx: QContext
 
 def _products(absorber: Absorber, moved: Array, ctx: QContext) -> Array:
     """The weights times what the channels they meet moved by, by channel of the result."""
-    behavior = ctx.behaviors.get(absorber.op)
-    assert behavior is not None
-    sums = behavior.accumulator
+    op = absorber.products
+    behavior = None if op is None else ctx.behaviors.get(op)
+    sums = None if behavior is None else behavior.accumulator
+    assert op is not None
     assert sums is not None
     assert sums.channels is not None
-    inner, outer = sums.channels(absorber.op)
-    weights = _array((absorber.op, sums.rhs), ctx).astype(np.float64)
-    count = shape_of(absorber.op.results[0])[sums.result_axis(absorber.op)]
+    inner, outer = sums.channels(op)
+    weights = _array((op, sums.rhs), ctx).astype(np.float64)
+    count = shape_of(op.results[0])[sums.result_axis(op)]
     places = np.broadcast_to(outer, weights.shape).reshape(-1)
-    return np.bincount(places, (weights * moved[inner]).reshape(-1), count)
+    products = np.zeros(count)
+    np.add.at(products, places, (weights * moved[inner]).reshape(-1))
+    if absorber.operand == len(absorber.op.operands):
+        return products
+    return products.reshape(shape_of(absorber.op.operands[absorber.operand]))
 
 
 def _add_bias(op: Operation, numbers: Array, ctx: QContext) -> None:
