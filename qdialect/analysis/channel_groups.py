@@ -62,7 +62,7 @@ def find_shifts(function: FuncOp, ctx: QContext) -> list[ChannelGroup]:
     walk = ShiftWalk(ctx)
     walk.run(function.body.block)
     walk.settle()
-    return _groups(walk, function)
+    return [group for group, _ in groups_of(walk, function)]
 
 
 def find_groups(function: FuncOp, ctx: QContext) -> list[ChannelGroup]:
@@ -70,11 +70,15 @@ def find_groups(function: FuncOp, ctx: QContext) -> list[ChannelGroup]:
     walk = Walk(ctx)
     walk.run(function.body.block)
     walk.settle()
-    return _groups(walk, function)
+    return [group for group, _ in groups_of(walk, function)]
 
 
-def _groups(walk: Walk, function: FuncOp) -> list[ChannelGroup]:
-    """Classes that meet in a value are one group."""
+Name = Callable[[Labels], Labels]
+"""Labels by their number in a group, of labels that stand for classes; 0 of other groups'."""
+
+
+def groups_of(walk: Walk, function: FuncOp) -> list[tuple[ChannelGroup, Name]]:
+    """Classes that meet in a value are one group; and how they are called in it."""
     block = function.body.block
     values = {
         value: walk.classes.roots(labels)
@@ -105,7 +109,7 @@ def _group(
     found: Sequence[int],
     values: Mapping[SSAValue, Labels],
     absorbers: Sequence[Absorber],
-) -> ChannelGroup:
+) -> tuple[ChannelGroup, Name]:
     numbers = np.array(found, np.int64)
 
     def own(labels: Labels) -> Labels:
@@ -117,12 +121,11 @@ def _group(
     taking = [_renamed(each, own) for each in absorbers]
     taking = [each for each in taking if each.terms or each.through is not None]
     mine = {value: own(labels) for value, labels in values.items()}
-    return ChannelGroup(
-        len(found), {value: labels for value, labels in mine.items() if labels.any()}, tuple(taking)
-    )
+    mine = {value: labels for value, labels in mine.items() if labels.any()}
+    return ChannelGroup(len(found), mine, tuple(taking)), own
 
 
-def _renamed(absorber: Absorber, name: Callable[[Labels], Labels]) -> Absorber:
+def _renamed(absorber: Absorber, name: Name) -> Absorber:
     """With other labels; without terms of none."""
     terms = [Term(name(term.labels), term.sign) for term in absorber.terms]
     through = None if absorber.through is None else name(absorber.through)

@@ -53,7 +53,7 @@ def scale_channels(groups: Iterable[tuple[ChannelGroup, Factors]], ctx: QContext
             use = absorber.op, absorber.operand
             factors[use] = factors.get(use, 1.0) * absorber.factors(numbers)
     arrays = {
-        use: _array(use, ctx).astype(np.float64) * factor
+        use: constant_numbers(use, ctx).astype(np.float64) * factor
         for use, factor in factors.items()
         if not (factor == 1).all()
     }
@@ -69,7 +69,7 @@ def replace_constants(arrays: Mapping[tuple[Operation, int], Array], ctx: QConte
     """
     rounded: dict[tuple[Operation, int], NDArray[Any]] = {}
     for use, array in arrays.items():
-        old = _array(use, ctx)
+        old = constant_numbers(use, ctx)
         with np.errstate(over="ignore"):
             rounded[use] = array.astype(old.dtype)
         if np.isfinite(old).all() and not np.isfinite(rounded[use]).all():
@@ -95,7 +95,8 @@ def replace_constants(arrays: Mapping[tuple[Operation, int], Array], ctx: QConte
             value.owner.erase()
 
 
-def _array(use: tuple[Operation, int], ctx: QContext) -> NDArray[Any]:
+def constant_numbers(use: tuple[Operation, int], ctx: QContext) -> NDArray[Any]:
+    """The numbers of a constant operand, by op and number."""
     return constant_array(_constant(use[0].operands[use[1]]), ctx.blobs)
 
 
@@ -131,7 +132,7 @@ def shift_channels(groups: Iterable[tuple[ChannelGroup, Factors]], ctx: QContext
         if number == len(op.operands):
             missing.append((op, change))
         else:
-            arrays[op, number] = _array((op, number), ctx).astype(np.float64) + change
+            arrays[op, number] = constant_numbers((op, number), ctx).astype(np.float64) + change
     replace_constants(arrays, ctx)
     for op, change in missing:
         _add_bias(op, change, ctx)
@@ -147,7 +148,7 @@ def _products(absorber: Absorber, moved: Array, ctx: QContext) -> Array:
     assert sums is not None
     assert sums.channels is not None
     inner, outer = sums.channels(op)
-    weights = _array((op, sums.rhs), ctx).astype(np.float64)
+    weights = constant_numbers((op, sums.rhs), ctx).astype(np.float64)
     count = shape_of(op.results[0])[sums.result_axis(op)]
     places = np.broadcast_to(outer, weights.shape).reshape(-1)
     products = np.zeros(count)
