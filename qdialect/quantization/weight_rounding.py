@@ -2,8 +2,10 @@
 
 Between the choice of qparams and the writing of constants, the codes of the weights of each
 contraction are chosen again on the same qparams (`numerics.weight_rounding`), by the moments of
-its operand on samples (`hessians`). Where the bias will be corrected afterwards, by which errors
-of means vanish, the loss is that without means: (w' - w) Cov(x) (w' - w)^T.
+its operand on samples (`hessians`). With codes of less than a byte the scale of each row is
+chosen along with them, where each has one and the target takes any. Where the bias will be
+corrected afterwards, by which errors of means vanish, the loss is that without means:
+(w' - w) Cov(x) (w' - w)^T.
 
 Weights that several ops multiply with get one rounding, by the sum of their moments. A row whose
 sums would not fit what the target adds up in keeps its codes. What is found depends on the
@@ -13,12 +15,15 @@ run goes on from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from zipfile import BadZipFile
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -27,13 +32,21 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.accumulators import signed_shift
 from qdialect.behaviors import Accumulator
 from qdialect.errors import InputError, Where
+from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.sums import Span
-from qdialect.numerics.weight_rounding import Grid, damped, descend, gptq, nearest
+from qdialect.numerics.weight_rounding import Grid, damped, descend, gptq, nearest, with_steps
 from qdialect.numerics.weights import Sums, positive_codes
 from qdialect.profile.model_identity import identify
-from qdialect.quantization.blocks import WEIGHTS_ONLY
+from qdialect.qparams import QParams
 from qdialect.quantization.dynamic import DYNAMIC
-from qdialect.quantization.grids import Constant, Grids, bias_storage, sum_type
+from qdialect.quantization.grids import (
+    Constant,
+    Grids,
+    bias_codes,
+    bias_qparams,
+    bias_storage,
+    sum_type,
+)
 from qdialect.quantization.hessians import (
     Moments,
     array_of,
@@ -49,40 +62,70 @@ from qdialect.weights import replacing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.qparams import QParams
-
     Array = NDArray[np.float64]
     Codes = NDArray[np.int64]
     Arrays = Mapping[str, NDArray[Any]]
 
 Method = Literal["gptq", "descent"]
 METHODS: tuple[Method, ...] = get_args(Method)
+_MANY = 8
+"""Bits of codes whose scales are as they were chosen: what another would gain is little."""
+
+
+class Rounded(NamedTuple):
+    """Offsets of codes from their zero points [groups, outputs, K] and steps of the rows."""
+
+    offsets: Codes
+    steps: Array
 
 
 class Problem(NamedTuple):
-    """Rows to round [groups, outputs, K] on a grid for a loss [groups, K, K]."""
+    """Rows to round [groups, outputs, K] on a grid for a loss [groups, K, K]; with steps of the
+    given type where it is one, else on those of the grid."""
 
     rows: Array
     grid: Grid
     hessian: Array
     method: Method
+    expressed: str | None = None
 
-    def solved(self) -> Codes:
+    def solved(self) -> Rounded:
         """The codes."""
-        hessian = damped(self.hessian)
-        if self.method == "gptq":
-            return gptq(self.rows, self.grid, hessian)
-        return descend(self.rows, self.grid, hessian)
+        hessian, solve = damped(self.hessian), gptq if self.method == "gptq" else descend
+        grid, expressed = self.grid.whole(self.rows.shape), self.expressed
+        if expressed is None:
+            codes = solve(self.rows, grid, hessian)
+        else:
+            kind = partial(_in_type, expressed)
+            grid, codes = with_steps(self.rows, grid, hessian, solve, kind)
+        return Rounded(codes, np.array(grid.steps[..., 0]))
+
+
+def _in_type(expressed: str, steps: Array) -> Array:
+    """Steps that are the same along a row, rounded to a type."""
+    first = steps[..., 0]
+    rounded = [round_to_format(step, expressed) for step in first.ravel().tolist()]
+    return np.broadcast_to(np.reshape(rounded, (*first.shape, 1)), steps.shape)
+
+
+def in_turn(problems: Iterator[Problem]) -> Iterator[Rounded]:
+    """What is found for problems, one after another."""
+    return (problem.solved() for problem in problems)
+
+
+Solve = Callable[[Iterator[Problem]], Iterator[Rounded]]
+"""Solves problems, in their order; here (`in_turn`) or elsewhere."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Shared:
-    """Ops that multiply with the same weights (`real`) in the same codes, and whether their means
-    are corrected."""
+    """Ops that multiply with the same weights (`real`) in the same codes; whether their means are
+    corrected, and whether each row may have another scale."""
 
     constant: Constant
     real: Array
     centered: bool
+    free: bool
     ops: list[Operation] = field(default_factory=list[Operation])
 
     def problem(self, moments: Moments, method: Method) -> Problem:
@@ -94,12 +137,16 @@ class _Shared:
         assert rows is not None and steps is not None
         positive = positive_codes(params.storage)
         hessian = moments.covariance() if self.centered else moments.second()
-        return Problem(rows, Grid(steps, -positive, positive), hessian, method)
+        expressed = params.expressed if self.free else None
+        return Problem(rows, Grid(steps, -positive, positive), hessian, method, expressed)
 
-    def codes(self, offsets: Codes) -> NDArray[Any]:
-        """Offsets of rows from their zero points as codes of the constant."""
-        moved = array_of(self.ops[0], offsets) + self._zeros()
-        return moved.astype(self.constant.codes.dtype)
+    def made(self, found: Rounded) -> Constant:
+        """The codes of what was found, with the scales of it."""
+        codes = (array_of(self.ops[0], found.offsets) + self._zeros()).astype(
+            self.constant.codes.dtype
+        )
+        params = self.constant.qparams
+        return Constant(codes, with_scales(params, found.steps.ravel()) if self.free else params)
 
     def _zeros(self) -> NDArray[np.int64]:
         codes = self.constant.codes
@@ -109,14 +156,15 @@ class _Shared:
 @dataclass
 class WeightRounding:
     """Rounds, with the samples and the engine to measure with; `state` is a folder to keep results
-    in. It is called before biases are corrected."""
+    in, `solve` has rows rounded elsewhere. It is called before biases are corrected."""
 
     samples: Sequence[Arrays]
     engine: str
     method: Method = "gptq"
     state: Path | None = None
-    #: offsets of codes by the digest of what they depend on
-    _known: dict[str, Codes] = field(default_factory=dict[str, "Codes"])
+    solve: Solve = in_turn
+    #: what was found, by the digest of what it depends on
+    _known: dict[str, Rounded] = field(default_factory=dict[str, "Rounded"])
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -129,12 +177,18 @@ class WeightRounding:
         missing = {
             op: each for each in shared if self._find(names[each]) is None for op in each.ops
         }
-        for each, found in self._moments(selection, missing):
-            self._keep(names[each], each.problem(found, self.method).solved())
+        order: deque[_Shared] = deque()
+
+        def problems() -> Iterator[Problem]:
+            for each, found in self._moments(selection, missing):
+                order.append(each)
+                yield each.problem(found, self.method)
+
+        for rounded in self.solve(problems()):
+            self._keep(names[order.popleft()], rounded)
         for each in shared:
-            offsets = self._find(names[each])
-            if offsets is not None:
-                _write(each, offsets, selection, grids)
+            if (found := self._find(names[each])) is not None:
+                _write(each, found, selection, grids)
         self._for_later(selection)
 
     def _moments(
@@ -155,9 +209,9 @@ class WeightRounding:
                     yield each, found
 
     def _for_later(self, selection: Selection) -> None:
-        """Have codes chosen so of the ops that get weights in codes when they are written."""
-        codes = (WEIGHTS_ONLY, DYNAMIC)
-        ops = [op for op, why in selection.left.items() if why.code in codes and measurable(op)]
+        """Have codes chosen so of the ops whose weights are chosen when they are written."""
+        left = selection.left.items()
+        ops = [op for op, why in left if why.code == DYNAMIC and measurable(op)]
         known: dict[Operation, Moments] = {}
         for batch in batches(ops):
             known.update(moments(selection.values, batch, self.samples, self.engine))
@@ -165,8 +219,9 @@ class WeightRounding:
         def round_rows(op: Operation, rows: Array, grid: Grid) -> Codes:
             if op not in known or not known[op].count:
                 return nearest(rows, grid)
-            hessian = known[op].second()[0]
-            return Problem(rows, grid, hessian, self.method).solved()
+            whole = grid.whole(rows.shape)
+            problem = Problem(rows[None], whole, known[op].second(), self.method)
+            return problem.solved().offsets[0]
 
         if known:
             selection.values.round_rows = round_rows
@@ -193,22 +248,24 @@ class WeightRounding:
             names[each] = hasher.hexdigest()
         return names
 
-    def _find(self, name: str) -> Codes | None:
+    def _find(self, name: str) -> Rounded | None:
         if name not in self._known and self.state is not None:
             # What cannot be read is found again.
-            with suppress(OSError, ValueError):
-                self._known[name] = np.load(self._path(name)).astype(np.int64)
+            with suppress(OSError, ValueError, KeyError, BadZipFile, EOFError):
+                with np.load(self._path(name)) as file:
+                    found = Rounded(file["offsets"].astype(np.int64), file["steps"])
+                self._known[name] = found
         return self._known.get(name)
 
-    def _keep(self, name: str, offsets: Codes) -> None:
-        self._known[name] = offsets
+    def _keep(self, name: str, found: Rounded) -> None:
+        self._known[name] = found
         if self.state is None:
             return
         path = self._path(name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary, temporary.open("wb") as file:
-                np.save(file, offsets.astype(np.int32))
+                np.savez(file, offsets=found.offsets.astype(np.int32), steps=found.steps)
         except OSError as error:
             reason = error.strerror or str(error)
             where = Where(str(path.parent))
@@ -218,7 +275,7 @@ class WeightRounding:
 
     def _path(self, name: str) -> Path:
         assert self.state is not None
-        return self.state / f"rounding-{name}.npy"
+        return self.state / f"rounding-{name}.npz"
 
 
 def _shared(selection: Selection, grids: Grids) -> list[_Shared]:
@@ -236,20 +293,70 @@ def _shared(selection: Selection, grids: Grids) -> list[_Shared]:
         rows = rows_of(op, real)
         assert rows is not None
         key = op.operands[acc.rhs], constant.qparams, rows.shape
-        made = _Shared(constant, real, recipe.correct_bias and acc.bias is not None)
+        corrected = recipe.correct_bias and acc.bias is not None
+        made = _Shared(constant, real, corrected, _is_free(op, constant, selection, grids))
         groups.setdefault(key, made).ops.append(op)
     return list(groups.values())
 
 
-def _write(each: _Shared, offsets: Codes, selection: Selection, grids: Grids) -> None:
+def _is_free(op: Operation, weights: Constant, selection: Selection, grids: Grids) -> bool:
+    """Whether rows may have other scales: codes are few, so that it helps, each row has its own,
+    nobody said what scales there are, and no sums are on the products of them already."""
+    params, values = weights.qparams, selection.values
+    acc = _accumulator(op, selection)
+    domains = values.ctx.target.port_domains(op.name, acc.rhs)
+    return (
+        params.storage.width < _MANY
+        and params.axis == acc.rhs_axis(op)
+        and acc.repeats(op) == 1
+        and values.recipe.scheme != "power-of-two"
+        and op not in grids.sums
+        and not any(domain.scales for domain in domains)
+    )
+
+
+def _write(each: _Shared, found: Rounded, selection: Selection, grids: Grids) -> None:
     """Put codes in place of those in `grids`, but for rows whose sums do not fit in some op."""
-    made = Constant(each.codes(offsets), each.constant.qparams)
+    made, before = each.made(found), each.constant
     fits = np.array([rows_fit(op, made, selection, grids) for op in each.ops]).all(axis=0)
     axis = _accumulator(each.ops[0], selection).rhs_axis(each.ops[0])
     shape = [-1 if d == axis else 1 for d in range(made.codes.ndim)]
-    kept = np.where(fits.reshape(shape), made.codes, each.constant.codes)
+    params, codes = made.qparams, np.where(fits.reshape(shape), made.codes, before.codes)
+    if params != before.qparams:
+        scales = np.where(fits, params.scale_array(), before.qparams.scale_array())
+        params = with_scales(params, scales)
     for op in each.ops:
-        grids.constants[op, _accumulator(op, selection).rhs] = replace(made, codes=kept)
+        acc = _accumulator(op, selection)
+        grids.constants[op, acc.rhs] = Constant(codes, params)
+        if params != before.qparams and acc.bias is not None:
+            _write_bias(op, acc, acc.bias, params, selection, grids)
+
+
+def _write_bias(
+    op: Operation,
+    acc: Accumulator,
+    index: int,
+    weights: QParams,
+    selection: Selection,
+    grids: Grids,
+) -> None:
+    """The bias in codes on the scales of the products, if there is one."""
+    runtime = grids.operand(op, acc.lhs)
+    if (op, index) not in grids.constants or runtime is None:
+        return
+    bias = real_array(op.operands[index], selection.values.ctx.blobs)
+    assert bias is not None
+    stored = bias_storage(op, acc, selection.values.ctx.target)
+    params = bias_qparams(op, acc, runtime, weights.scale_list(), stored)
+    grids.constants[op, index] = Constant(bias_codes(bias, params), params)
+
+
+def with_scales(params: QParams, scales: Array) -> QParams:
+    """Qparams per axis with other scales."""
+    assert params.axis is not None
+    zeros = params.zero_point_array().reshape(-1).tolist()
+    found = scales.reshape(-1).tolist()
+    return QParams.per_axis(params.storage, params.axis, found, zeros, params.expressed)
 
 
 def rows_fit(

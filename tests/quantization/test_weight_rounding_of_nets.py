@@ -44,6 +44,9 @@ func.func @main(%x: !x {{nn.name = "x"}}) -> (tensor<2x6x8x8xf32>, tensor<2x6x8x
 """
 
 
+BIAS = np.linspace(-1, 1, 6)
+
+
 def blurred(random: np.random.Generator) -> NDArray[np.float32]:
     """Images whose neighbours are alike."""
     x = random.normal(size=(2, 4, 10, 10))
@@ -55,8 +58,9 @@ def blurred(random: np.random.Generator) -> NDArray[np.float32]:
 def net(tmp_path_factory: pytest.TempPathFactory) -> tuple[qd.Model, Profile, list[Arrays]]:
     """A net of a convolution, a depthwise one, and one that shares the weights of the first."""
     random, folder = np.random.default_rng(2), tmp_path_factory.mktemp("net")
-    shapes = {"w": (6, 4, 3, 3), "d": (6, 1, 3, 3), "b": (6,)}
+    shapes = {"w": (6, 4, 3, 3), "d": (6, 1, 3, 3)}
     values = {name: random.normal(size=shape).tolist() for name, shape in shapes.items()}
+    values["b"] = BIAS.tolist()
     path, data = folder / "net.mlir", folder / "data.npz"
     path.write_text(NET.format(**values))
     samples: list[Arrays] = [{"x": blurred(random)} for _ in range(8)]
@@ -132,7 +136,16 @@ def test_results_are_nearer(
         # Nine weights leave little to choose.
         assert loss < before[key] * (1.001 if "second" in key else 0.8), key
     for place, constant in grids.constants.items():
-        assert constant.qparams == params[place].qparams
+        if weights != "i4" or not per_channel:
+            assert constant.qparams == params[place].qparams
+        assert constant.qparams.storage == params[place].qparams.storage
+        if (op := place[0]) and place[1] == 2:
+            # A bias stands on the scales of the products, whatever they are now.
+            runtime, scales = grids.operand(op, 0), constant.qparams.scale_array().reshape(-1)
+            weight = grids.constants[op, 1].qparams.scale_array().reshape(-1)
+            assert runtime is not None
+            assert scales == pytest.approx(runtime.scale * weight, 1e-6)
+            assert np.abs(constant.real() - BIAS).max() <= scales.max() / 2 * 1.001
         assert constant.codes.dtype == params[place].codes.dtype
         assert constant.codes.min() >= constant.qparams.storage.min
         assert constant.codes.max() <= constant.qparams.storage.max
