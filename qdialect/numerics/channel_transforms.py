@@ -151,9 +151,8 @@ class RoundedRows:
         total, columns = steps.sum(), powers.sum()
         slope = 2 * powers * total - 2 * columns * (steps @ by_row)
         if p is None:
-            noise: Array = np.square(largest / self.levels)[:, None] / 12
-            noise = np.minimum(noise, np.square(rows))
-            value = float((self.costs @ noise * powers).sum())
+            noise = np.minimum(np.square(largest / self.levels)[:, None] / 12, np.square(rows))
+            value = float(np.einsum("o,oc,c->", self.costs, noise, powers))
         else:
             value = float(total * columns)
         return value, _gathered(self.labels, slope * self.powers, len(logs))
@@ -163,7 +162,8 @@ class RoundedRows:
         most = self.magnitudes.max(axis=0, initial=0.0)
         if not most.any():
             return None
-        found, logs = np.full(count, -np.inf), np.log(np.where(most > 0, most, most.max()))
+        found = np.full(count, -np.inf)
+        logs: Array = np.log(np.where(most > 0, most, most.max()))
         np.maximum.at(found, self.labels, logs * np.broadcast_to(self.powers, logs.shape))
         return (1 - alpha) * np.where(np.isfinite(found), found, 0.0)
 

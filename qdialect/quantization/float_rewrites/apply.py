@@ -79,7 +79,7 @@ def replace_constants(arrays: Mapping[tuple[Operation, int], Array], ctx: QConte
         key = old.result, array.tobytes(), array.shape
         if key not in made:
             made[key] = make_constant(
-                np.ascontiguousarray(array), element_type(old.result.type), ctx.blobs
+                np.array(array, order="C"), element_type(old.result.type), ctx.blobs
             )
             made[key].attributes.update(old.attributes)
             made[key].location = old.location

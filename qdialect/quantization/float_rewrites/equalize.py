@@ -7,7 +7,6 @@ of another.  Nothing is added to the graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from qdialect.analysis.channel_groups import ChannelGroup, find_groups
 from qdialect.context import QContext
 from qdialect.numerics.channel_transforms import Factors, least_factors
 from qdialect.quantization.float_rewrites.apply import scale_channels
-from qdialect.quantization.float_rewrites.base import Rewritten
+from qdialect.quantization.float_rewrites.base import Rewritten, mean_gain
 from qdialect.quantization.float_rewrites.statistics import Statistics
 from qdialect.quantization.float_rewrites.terms import Costs
 from qdialect.quantization.recipe import Recipe
@@ -56,9 +55,3 @@ class Equalize:
             return None
         scale_channels(chosen, ctx)
         return Rewritten(len(chosen), sum(group.size for group, _ in chosen), mean_gain(found))
-
-
-def mean_gain(found: Sequence[Factors]) -> float:
-    """By how many dB the sum of losses is less."""
-    before, after = sum(each.before for each in found), sum(each.after for each in found)
-    return float(10 * np.log10(before / after)) if after > 0 else 0.0
