@@ -243,3 +243,19 @@ def test_bias_correction_goes_on_from_there(
 def test_there_is_no_such_method() -> None:
     with pytest.raises(ValueError, match="method: one of gptq, descent, not 'other'"):
         WeightRounding([], "numpy", "other")  # pyright: ignore[reportArgumentType]
+
+
+def test_workers_round_the_same(net: tuple[qd.Model, Profile, list[Arrays]]) -> None:
+    pytest.importorskip("distributed")
+    from qdialect.workflows.rounding_workers import on_workers
+
+    model, profile, samples = net
+    first, second = (chosen(model, profile, Recipe(weights="i4")) for _ in range(2))
+    rounding = WeightRounding(samples, "numpy", solve=on_workers("1"))
+    rounding(*first)
+    WeightRounding(samples, "numpy")(*second)
+    for one, other in zip(first[1].constants.values(), second[1].constants.values(), strict=True):
+        assert (one.codes == other.codes).all() and one.qparams == other.qparams
+    # Everything is known now, so nobody starts any.
+    rounding.solve = on_workers("nowhere:x")
+    rounding(*chosen(model, profile, Recipe(weights="i4")))
