@@ -42,8 +42,6 @@ _BLOCK = 64
 """Columns that are rounded before what their errors do to all others is computed at once."""
 _SWEEPS = 20
 _FACTORS = tuple(1 - n / 40 for n in range(28))
-_AROUND = tuple(0.6 + n / 40 for n in range(29))
-_LEAST_FACTOR = 0.5
 
 
 @dataclass(frozen=True)
@@ -224,40 +222,3 @@ def fit_steps(
         better = np.repeat(found < least, size, axis=-1).reshape(rows.shape)
         best, least = np.where(better, tried.steps, best), np.minimum(found, least)
     return replace(whole, steps=best)
-
-
-def with_steps(
-    rows: Array,
-    grid: Grid,
-    hessian: Array,
-    solve: Callable[[Array, Grid, Array], Codes],
-    expressed: Callable[[Array], Array] = lambda steps: steps,
-) -> tuple[Grid, Codes]:
-    """Steps of each row, which may be others than those of the grid, and codes on them.
-
-    Steps of least loss of the nearest codes are tried (`fit_steps`); on these codes are chosen,
-    for which the best step of a row is that of a line of least squares,
-
-        step = w H c^T / (c H c^T),        c = codes - zeros,
-
-    and single codes are changed on that. Where this has no less loss than `solve` on the given
-    steps, those stay.
-    """
-    whole = grid.whole(rows.shape)
-    plain = solve(rows, whole, hessian)
-    fitted = fit_steps(rows, whole, hessian, factors=_AROUND, expressed=expressed)
-    codes = solve(rows, fitted, hessian)
-    units = replace(fitted, steps=np.ones_like(fitted.steps)).numbers(codes)
-    weighted = units @ hessian
-    across = np.einsum("...k,...k->...", weighted, rows)[..., None]
-    along = np.einsum("...k,...k->...", weighted, units)[..., None]
-    least = fitted.steps * _LEAST_FACTOR
-    line = across / np.where(along > 0, along, 1.0)
-    steps = np.where((along > 0) & (line > least), line, fitted.steps)
-    fitted = replace(fitted, steps=expressed(steps))
-    codes = descend(rows, fitted, hessian, codes, sweeps=2)
-    before = loss(whole.numbers(plain) - rows, hessian)
-    after = loss(fitted.numbers(codes) - rows, hessian)
-    better = (after < before)[..., None]
-    steps = np.where(better, fitted.steps, whole.steps)
-    return replace(whole, steps=steps), np.where(better, codes, plain)

@@ -2,10 +2,8 @@
 
 Between the choice of qparams and the writing of constants, the codes of the weights of each
 contraction are chosen again on the same qparams (`numerics.weight_rounding`), by the moments of
-its operand on samples (`hessians`). With codes of less than a byte the scale of each row is
-chosen along with them, where each has one and the target takes any. Where the bias will be
-corrected afterwards, by which errors of means vanish, the loss is that without means:
-(w' - w) Cov(x) (w' - w)^T.
+its operand on samples (`hessians`). Where the bias will be corrected afterwards, by which
+errors of means vanish, the loss is that without means: (w' - w) Cov(x) (w' - w)^T.
 
 Weights that several ops multiply with get one rounding, by the sum of their moments. A row whose
 sums would not fit what the target adds up in keeps its codes. What is found depends on the
@@ -19,11 +17,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
-from zipfile import BadZipFile
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -32,9 +28,8 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.accumulators import signed_shift
 from qdialect.behaviors import Accumulator
 from qdialect.errors import InputError, Where
-from qdialect.numerics.float_text import round_to_format
 from qdialect.numerics.sums import Span
-from qdialect.numerics.weight_rounding import Grid, damped, descend, gptq, nearest, with_steps
+from qdialect.numerics.weight_rounding import Grid, damped, descend, gptq, nearest
 from qdialect.numerics.weights import Sums, positive_codes
 from qdialect.profile.model_identity import identify
 from qdialect.qparams import QParams
@@ -42,8 +37,6 @@ from qdialect.quantization.dynamic import DYNAMIC
 from qdialect.quantization.grids import (
     Constant,
     Grids,
-    bias_codes,
-    bias_qparams,
     bias_storage,
     sum_type,
 )
@@ -68,64 +61,41 @@ if TYPE_CHECKING:
 
 Method = Literal["gptq", "descent"]
 METHODS: tuple[Method, ...] = get_args(Method)
-_MANY = 8
-"""Bits of codes whose scales are as they were chosen: what another would gain is little."""
-
-
-class Rounded(NamedTuple):
-    """Offsets of codes from their zero points [groups, outputs, K] and steps of the rows."""
-
-    offsets: Codes
-    steps: Array
 
 
 class Problem(NamedTuple):
-    """Rows to round [groups, outputs, K] on a grid for a loss [groups, K, K]; with steps of the
-    given type where it is one, else on those of the grid."""
+    """Rows to round [groups, outputs, K] on a grid for a loss [groups, K, K]."""
 
     rows: Array
     grid: Grid
     hessian: Array
     method: Method
-    expressed: str | None = None
 
-    def solved(self) -> Rounded:
-        """The codes."""
-        hessian, solve = damped(self.hessian), gptq if self.method == "gptq" else descend
-        grid, expressed = self.grid.whole(self.rows.shape), self.expressed
-        if expressed is None:
-            codes = solve(self.rows, grid, hessian)
-        else:
-            kind = partial(_in_type, expressed)
-            grid, codes = with_steps(self.rows, grid, hessian, solve, kind)
-        return Rounded(codes, np.array(grid.steps[..., 0]))
+    def solved(self) -> Codes:
+        """The codes, as offsets from their zero points."""
+        hessian = damped(self.hessian)
+        if self.method == "gptq":
+            return gptq(self.rows, self.grid, hessian)
+        return descend(self.rows, self.grid, hessian)
 
 
-def _in_type(expressed: str, steps: Array) -> Array:
-    """Steps that are the same along a row, rounded to a type."""
-    first = steps[..., 0]
-    rounded = [round_to_format(step, expressed) for step in first.ravel().tolist()]
-    return np.broadcast_to(np.reshape(rounded, (*first.shape, 1)), steps.shape)
-
-
-def in_turn(problems: Iterator[Problem]) -> Iterator[Rounded]:
+def in_turn(problems: Iterator[Problem]) -> Iterator[Codes]:
     """What is found for problems, one after another."""
     return (problem.solved() for problem in problems)
 
 
-Solve = Callable[[Iterator[Problem]], Iterator[Rounded]]
+Solve = Callable[[Iterator[Problem]], Iterator["Codes"]]
 """Solves problems, in their order; here (`in_turn`) or elsewhere."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Shared:
-    """Ops that multiply with the same weights (`real`) in the same codes; whether their means are
-    corrected, and whether each row may have another scale."""
+    """Ops that multiply with the same weights (`real`) in the same codes, and whether their means
+    are corrected."""
 
     constant: Constant
     real: Array
     centered: bool
-    free: bool
     ops: list[Operation] = field(default_factory=list[Operation])
 
     def problem(self, moments: Moments, method: Method) -> Problem:
@@ -137,16 +107,12 @@ class _Shared:
         assert rows is not None and steps is not None
         positive = positive_codes(params.storage)
         hessian = moments.covariance() if self.centered else moments.second()
-        expressed = params.expressed if self.free else None
-        return Problem(rows, Grid(steps, -positive, positive), hessian, method, expressed)
+        return Problem(rows, Grid(steps, -positive, positive), hessian, method)
 
-    def made(self, found: Rounded) -> Constant:
-        """The codes of what was found, with the scales of it."""
-        codes = (array_of(self.ops[0], found.offsets) + self._zeros()).astype(
-            self.constant.codes.dtype
-        )
-        params = self.constant.qparams
-        return Constant(codes, with_scales(params, found.steps.ravel()) if self.free else params)
+    def codes(self, offsets: Codes) -> NDArray[Any]:
+        """Offsets of rows from their zero points as codes of the constant."""
+        codes = array_of(self.ops[0], offsets) + self._zeros()
+        return codes.astype(self.constant.codes.dtype)
 
     def _zeros(self) -> NDArray[np.int64]:
         codes = self.constant.codes
@@ -164,7 +130,7 @@ class WeightRounding:
     state: Path | None = None
     solve: Solve = in_turn
     #: what was found, by the digest of what it depends on
-    _known: dict[str, Rounded] = field(default_factory=dict[str, "Rounded"])
+    _known: dict[str, Codes] = field(default_factory=dict[str, "Codes"])
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -221,7 +187,7 @@ class WeightRounding:
                 return nearest(rows, grid)
             whole = grid.whole(rows.shape)
             problem = Problem(rows[None], whole, known[op].second(), self.method)
-            return problem.solved().offsets[0]
+            return problem.solved()[0]
 
         if known:
             selection.values.round_rows = round_rows
@@ -248,16 +214,14 @@ class WeightRounding:
             names[each] = hasher.hexdigest()
         return names
 
-    def _find(self, name: str) -> Rounded | None:
+    def _find(self, name: str) -> Codes | None:
         if name not in self._known and self.state is not None:
             # What cannot be read is found again.
-            with suppress(OSError, ValueError, KeyError, BadZipFile, EOFError):
-                with np.load(self._path(name)) as file:
-                    found = Rounded(file["offsets"].astype(np.int64), file["steps"])
-                self._known[name] = found
+            with suppress(OSError, ValueError, EOFError):
+                self._known[name] = np.load(self._path(name)).astype(np.int64)
         return self._known.get(name)
 
-    def _keep(self, name: str, found: Rounded) -> None:
+    def _keep(self, name: str, found: Codes) -> None:
         self._known[name] = found
         if self.state is None:
             return
@@ -265,7 +229,7 @@ class WeightRounding:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary, temporary.open("wb") as file:
-                np.savez(file, offsets=found.offsets.astype(np.int32), steps=found.steps)
+                np.save(file, found.astype(np.int32))
         except OSError as error:
             reason = error.strerror or str(error)
             where = Where(str(path.parent))
@@ -275,7 +239,7 @@ class WeightRounding:
 
     def _path(self, name: str) -> Path:
         assert self.state is not None
-        return self.state / f"rounding-{name}.npz"
+        return self.state / f"rounding-{name}.npy"
 
 
 def _shared(selection: Selection, grids: Grids) -> list[_Shared]:
@@ -294,69 +258,22 @@ def _shared(selection: Selection, grids: Grids) -> list[_Shared]:
         assert rows is not None
         key = op.operands[acc.rhs], constant.qparams, rows.shape
         corrected = recipe.correct_bias and acc.bias is not None
-        made = _Shared(constant, real, corrected, _is_free(op, constant, selection, grids))
+        made = _Shared(constant, real, corrected)
         groups.setdefault(key, made).ops.append(op)
     return list(groups.values())
 
 
-def _is_free(op: Operation, weights: Constant, selection: Selection, grids: Grids) -> bool:
-    """Whether rows may have other scales: codes are few, so that it helps, each row has its own,
-    nobody said what scales there are, and no sums are on the products of them already."""
-    params, values = weights.qparams, selection.values
-    acc = _accumulator(op, selection)
-    domains = values.ctx.target.port_domains(op.name, acc.rhs)
-    return (
-        params.storage.width < _MANY
-        and params.axis == acc.rhs_axis(op)
-        and acc.repeats(op) == 1
-        and values.recipe.scheme != "power-of-two"
-        and op not in grids.sums
-        and not any(domain.scales for domain in domains)
-    )
-
-
-def _write(each: _Shared, found: Rounded, selection: Selection, grids: Grids) -> None:
+def _write(each: _Shared, offsets: Codes, selection: Selection, grids: Grids) -> None:
     """Put codes in place of those in `grids`, but for rows whose sums do not fit in some op."""
-    made, before = each.made(found), each.constant
+    before = each.constant
+    made = Constant(each.codes(offsets), before.qparams)
     fits = np.array([rows_fit(op, made, selection, grids) for op in each.ops]).all(axis=0)
     axis = _accumulator(each.ops[0], selection).rhs_axis(each.ops[0])
     shape = [-1 if d == axis else 1 for d in range(made.codes.ndim)]
-    params, codes = made.qparams, np.where(fits.reshape(shape), made.codes, before.codes)
-    if params != before.qparams:
-        scales = np.where(fits, params.scale_array(), before.qparams.scale_array())
-        params = with_scales(params, scales)
+    codes = np.where(fits.reshape(shape), made.codes, before.codes)
     for op in each.ops:
         acc = _accumulator(op, selection)
-        grids.constants[op, acc.rhs] = Constant(codes, params)
-        if params != before.qparams and acc.bias is not None:
-            _write_bias(op, acc, acc.bias, params, selection, grids)
-
-
-def _write_bias(
-    op: Operation,
-    acc: Accumulator,
-    index: int,
-    weights: QParams,
-    selection: Selection,
-    grids: Grids,
-) -> None:
-    """The bias in codes on the scales of the products, if there is one."""
-    runtime = grids.operand(op, acc.lhs)
-    if (op, index) not in grids.constants or runtime is None:
-        return
-    bias = real_array(op.operands[index], selection.values.ctx.blobs)
-    assert bias is not None
-    stored = bias_storage(op, acc, selection.values.ctx.target)
-    params = bias_qparams(op, acc, runtime, weights.scale_list(), stored)
-    grids.constants[op, index] = Constant(bias_codes(bias, params), params)
-
-
-def with_scales(params: QParams, scales: Array) -> QParams:
-    """Qparams per axis with other scales."""
-    assert params.axis is not None
-    zeros = params.zero_point_array().reshape(-1).tolist()
-    found = scales.reshape(-1).tolist()
-    return QParams.per_axis(params.storage, params.axis, found, zeros, params.expressed)
+        grids.constants[op, acc.rhs] = Constant(codes, before.qparams)
 
 
 def rows_fit(

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from qdialect.quantization.weight_rounding import Problem, Rounded, Solve
+from qdialect.quantization.weight_rounding import Problem, Solve
 from qdialect.workflows.workers import client_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.int64]
 
 
 def on_workers(workers: str) -> Solve:
     """What rounds on a number of processes of this machine, or those of the scheduler at an
     address; UsageError and InputError as `client_of`."""
 
-    def solve(problems: Iterator[Problem]) -> Iterator[Rounded]:
+    def solve(problems: Iterator[Problem]) -> Iterator[Codes]:
         first = next(problems, None)
         if first is None:
             return
@@ -40,5 +46,5 @@ def on_workers(workers: str) -> Solve:
     return solve
 
 
-def _solved(problem: Problem) -> Rounded:
+def _solved(problem: Problem) -> Codes:
     return problem.solved()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -17,11 +16,9 @@ from qdialect.numerics.weight_rounding import (
     gptq,
     loss,
     nearest,
-    with_steps,
 )
 
 Array = NDArray[np.float64]
-Solve = Callable[[Array, Grid, Array], NDArray[np.int64]]
 LEVELS = (-1.0, -0.7, -0.5, -0.3, -0.1, 0.0, 0.2, 0.45, 1.0)
 
 
@@ -138,20 +135,3 @@ def test_steps_of_less_loss(block: int) -> None:
 def test_blocks_that_do_not_divide_the_columns() -> None:
     with pytest.raises(ValueError, match="30 columns are no blocks of 8"):
         fit_steps(np.ones((2, 30)), Grid(np.array(1.0), -1, 1), np.eye(30), 8)
-
-
-@pytest.mark.parametrize("solve", [gptq, descend])
-@pytest.mark.parametrize("shape", [(5, 40), (6, 2, 9)])
-def test_steps_and_codes_of_less_loss(shape: tuple[int, ...], solve: Solve) -> None:
-    random = np.random.default_rng(12)
-    rows, hessian = random.normal(size=shape), correlated(random, *shape[:-2], shape[-1])
-    given = Grid(np.abs(rows).max(axis=-1, keepdims=True) / 3, -3, 3)
-    found, codes = with_steps(rows, given, hessian, solve)
-    assert (found.steps == found.steps[..., :1]).all() and (found.steps > 0).all()
-    before = lost(rows, given, solve(rows, given, hessian), hessian)
-    after = lost(rows, found, codes, hessian)
-    assert (after <= before).all() and after.sum() < 0.9 * before.sum()
-    stored, codes = with_steps(rows, given, hessian, solve, lambda s: s.astype("f2").astype("f8"))
-    same = stored.steps == given.whole(rows.shape).steps
-    assert (same | (stored.steps == stored.steps.astype("f2"))).all() and not same.all()
-    assert (lost(rows, stored, codes, hessian) <= before).all()

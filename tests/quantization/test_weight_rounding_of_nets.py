@@ -136,16 +136,7 @@ def test_results_are_nearer(
         # Nine weights leave little to choose.
         assert loss < before[key] * (1.001 if "second" in key else 0.8), key
     for place, constant in grids.constants.items():
-        if weights != "i4" or not per_channel:
-            assert constant.qparams == params[place].qparams
-        assert constant.qparams.storage == params[place].qparams.storage
-        if (op := place[0]) and place[1] == 2:
-            # A bias stands on the scales of the products, whatever they are now.
-            runtime, scales = grids.operand(op, 0), constant.qparams.scale_array().reshape(-1)
-            weight = grids.constants[op, 1].qparams.scale_array().reshape(-1)
-            assert runtime is not None
-            assert scales == pytest.approx(runtime.scale * weight, 1e-6)
-            assert np.abs(constant.real() - BIAS).max() <= scales.max() / 2 * 1.001
+        assert constant.qparams == params[place].qparams
         assert constant.codes.dtype == params[place].codes.dtype
         assert constant.codes.min() >= constant.qparams.storage.min
         assert constant.codes.max() <= constant.qparams.storage.max
