@@ -158,7 +158,7 @@ class Quantization:
         trials: Sequence[Trial] = ()
         ranking: Sequence[Sensitivity] = ()
         if self.search and self.data is not None:
-            trials = self._trials(prepared, tried, correct)
+            trials = self._trials(prepared, tried, recipe, correct)
             recipe = trials[0].recipe
         rounding, steps = None, ()
         if self.effort:
@@ -166,9 +166,10 @@ class Quantization:
             rounding, steps = improved.state.rounding, improved.steps
             if improved.state.model is not prepared:
                 prepared, tried = improved.state.model, improved.state.profile
+                recipe = improved.state.recipe
                 profile = self._with_trial_samples(prepared, tried)
                 if self.search:
-                    trials = self._trials(prepared, tried, correct)
+                    trials = self._trials(prepared, tried, recipe, correct)
                     recipe = trials[0].recipe
         if keep_sensitive:
             ranking = self._ranking(prepared, profile, recipe)
@@ -306,7 +307,7 @@ class Quantization:
         return BiasCorrection(self._samples(others), self._engine())
 
     def _trials(
-        self, prepared: Model, profile: Profile, correct: BiasCorrection | None
+        self, prepared: Model, profile: Profile, recipe: Recipe, correct: BiasCorrection | None
     ) -> Sequence[Trial]:
         from qdialect.quantization.search import best_recipe
 
@@ -314,7 +315,7 @@ class Quantization:
             prepared.module,
             prepared.ctx,
             profile,
-            self.recipe,
+            recipe,
             self._samples(self._trial_samples),
             self._runner(prepared.ctx),
             correct,
