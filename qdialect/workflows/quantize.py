@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from qdialect.context import QContext
     from qdialect.profile.engines import EngineName
     from qdialect.quantization.bias_correction import BiasCorrection
+    from qdialect.quantization.block_rounding import BlockRounding
     from qdialect.quantization.search import Arrays, OpenRun, Trial
     from qdialect.quantization.sensitivity import Sensitivity
     from qdialect.workflows.budgeted import Answer, Request
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
 CORRECTION_SAMPLES = 16
+ROUNDING_SAMPLES = 256
 REPORT_SAMPLES = 2
 LEAST = "sqnr>=6"
 """What a result keeps where nobody says how accurate it has to be: noise is at most a quarter of
@@ -160,10 +162,11 @@ class Quantization:
             recipe,
             self.target,
             self.numerics or _level(self.target),
-            correct,
-            self.require_all,
-            loaded.removed(profile),
-            refused,
+            rounding=self._rounding(),
+            correct=correct,
+            require_all=self.require_all,
+            removed=loaded.removed(profile),
+            whole=refused,
         )
         raced = answer = None
         chosen = builder.by_prices() if self.by_prices else builder.quantized(RULES, recipe.plan)
@@ -271,6 +274,20 @@ class Quantization:
             return [rest[number] for number in _spread(len(rest), CORRECTION_SAMPLES)] or [0]
 
         return BiasCorrection(self._samples(others), self._engine())
+
+    def _rounding(self) -> BlockRounding | None:
+        """What rounds weights that alone become codes, where these are few, on data that the result
+        is not judged on where there is other."""
+        from qdialect.quantization.block_rounding import BlockRounding, gains
+
+        if self.data is None or not gains(self.recipe):
+            return None
+
+        def ours(count: int) -> Sequence[int]:
+            rest = _others(count, held_out(count))
+            return [rest[number] for number in _spread(len(rest), ROUNDING_SAMPLES)]
+
+        return BlockRounding(self._samples(ours), self._engine())
 
     def _trials(
         self, prepared: Model, profile: Profile, correct: BiasCorrection | None

@@ -65,6 +65,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "DynamicQuantizeLinear"): dynamic.quantize,
     ("com.microsoft", "DynamicQuantizeMatMul"): dynamic.matmul,
     ("com.microsoft", "MatMulNBits"): n_bits.matmul,
+    ("com.microsoft", "MatMulBnb4"): n_bits.matmul_of_levels,
     ("", "MatMulInteger"): integer_products.matmul,
     ("", "Einsum"): einsum.einsum,
     ("", "Sum"): compute.total,

@@ -14,7 +14,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from qdialect.dialects.onnx import NodeOp, package
+from qdialect.formats.onnx.write import narrow_scales
 from qdialect.formats.onnx.write.inner_graphs import graphs_in, graphs_of
+from qdialect.formats.onnx.write.n_bits import packed_weight
 from qdialect.formats.onnx.write.quantization import required_opset
 from qdialect.ops import MAX_POOLS, AveragePoolOp, ConstantOp, NNOp, WindowOp, shape_of
 from qdialect.quant import quant_element
@@ -90,6 +92,8 @@ def opset_for(function: FuncOp, oldest: bool = False) -> int:
     opset = LEAST_OPSET
     for op in function.body.block.ops:
         opset = max(opset, _op_opset(op, oldest))
+        if (weight := packed_weight(op)) is not None:
+            opset = max(opset, narrow_scales.required_opset(weight[1].scale_array()))
         for value in (*op.operands, *op.results):
             quantized = quant_element(value.type)
             if quantized is None:
