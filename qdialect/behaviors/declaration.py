@@ -92,6 +92,11 @@ class Accumulator:
     repeats: Callable[[Operation], int] = lambda op: 1
     #: whether fewer products may meet: others are of padding, which is real 0
     pads: Callable[[Operation], bool] | None = None
+    #: the dimension of the channels of lhs
+    lhs_axis: Callable[[Operation], int] = lambda op: 1
+    channels: Callable[[Operation], tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None
+    #: lhs and rhs are stacks of matrices that broadcast, as numpy's @ takes them
+    matrices: bool = False
 
 
 class AffineFunction(NamedTuple):
@@ -248,6 +253,9 @@ class Behavior:
 
     #: operands that must not be zero for the real function to be defined
     nonzero: tuple[int, ...] = field(default=(), init=False, repr=False)
+    #: whether the result is a linear function of the first operand that keeps apart, and treats
+    #: alike, the indices of the dimensions in `axes` of that operand's port
+    linear: bool = field(default=False, init=False, repr=False)
     #: whether `arithmetic` also takes square roots, in which it is monotone
     roots: bool = field(default=False, init=False, repr=False)
     #: each element of the result depends on the elements of the operands at its place
@@ -423,6 +431,7 @@ class Computation(Behavior):
     gain: Gain | None = _answer()
     interval: Expression | None = _answer()
     grid: Callable[[Operation, Sequence[QParams]], Fraction | None] | None = _answer()
+    linear: bool = _answer(False)
     roots: bool = _answer(False)
     nonzero: tuple[int, ...] = _answer(())
 

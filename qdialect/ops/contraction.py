@@ -33,9 +33,14 @@ from qdialect.ops.shapes import (
 from qdialect.ops.windows import pads, taps, transposed_taps, windows
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from qdialect.behaviors import Behavior
     from qdialect.ops.components import Components, Pieces
     from qdialect.ops.windows import Places
+
+    Indices = NDArray[np.int64]
 
 # -- convolutions ------------------------------------------------------------------
 
@@ -100,6 +105,29 @@ def _transposed_terms(op: Operation) -> int:
     return weight[0] // values(op)["groups"] * prod(weight[2:])
 
 
+def _conv_channels(op: Operation) -> tuple[Indices, Indices]:
+    """Of [out, in / groups, ...]: each group of outputs reads inputs of its own."""
+    import numpy as np
+
+    weight = shape_of(op.operands[1])
+    rank = len(weight) - 2
+    groups = values(op).get("groups", 1)
+    out = np.arange(weight[0]).reshape(-1, 1, *(1,) * rank)
+    inner = np.arange(weight[1]).reshape(1, -1, *(1,) * rank)
+    return out // (weight[0] // groups) * weight[1] + inner, out
+
+
+def _transposed_channels(op: Operation) -> tuple[Indices, Indices]:
+    """Of [in, out / groups, ...]."""
+    import numpy as np
+
+    weight, groups = shape_of(op.operands[1]), values(op)["groups"]
+    rank = len(weight) - 2
+    inner = np.arange(weight[0]).reshape(-1, 1, *(1,) * rank)
+    out = np.arange(weight[1]).reshape(1, -1, *(1,) * rank)
+    return inner, inner // (weight[0] // groups) * weight[1] + out
+
+
 def _declare_conv(name: str) -> Behavior:
     return behaviors.Contraction(
         name,
@@ -109,7 +137,9 @@ def _declare_conv(name: str) -> Behavior:
             behaviors.Port("bias", behaviors.PortKind.BIAS, axes=behaviors.axes(0)),
         ),
         (behaviors.Port("result", axes=behaviors.axes(1)),),
-        accumulator=behaviors.Accumulator(0, 1, 2, lambda op: 0, lambda op: 1, _depth, pads=pads),
+        accumulator=behaviors.Accumulator(
+            0, 1, 2, lambda op: 0, lambda op: 1, _depth, pads=pads, channels=_conv_channels
+        ),
         arithmetic=_conv,
         work=numbers_per_element(_depth),
     )
@@ -133,6 +163,7 @@ def _declare_transposed(name: str) -> Behavior:
             _transposed_depth,
             _repeats,
             pads=lambda op: True,
+            channels=_transposed_channels,
         ),
         arithmetic=_conv_transpose,
         work=numbers_per_element(_transposed_terms),
@@ -327,7 +358,9 @@ def _declare_fully_connected(name: str) -> Behavior:
             behaviors.Port("bias", behaviors.PortKind.BIAS, axes=behaviors.axes(0)),
         ),
         (behaviors.Port("result", axes=behaviors.axes(1)),),
-        accumulator=behaviors.Accumulator(0, 1, 2, lambda op: 0, lambda op: 1, _depth),
+        accumulator=behaviors.Accumulator(
+            0, 1, 2, lambda op: 0, lambda op: 1, _depth, channels=_conv_channels
+        ),
         arithmetic=_fully_connected,
         work=numbers_per_element(_depth),
     )
@@ -394,6 +427,16 @@ def _row(op: Operation) -> int:
     return rhs[max(len(rhs) - 2, 0)] if lhs[-1] == DYNAMIC else lhs[-1]
 
 
+def _matmul_channels(op: Operation) -> tuple[Indices, Indices]:
+    """Of [..., in, out]; a vector is a column."""
+    import numpy as np
+
+    shape = shape_of(op.operands[1])
+    if len(shape) == 1:
+        return np.arange(shape[0]), np.zeros(1, np.int64)
+    return np.arange(shape[-2]).reshape(-1, 1), np.arange(shape[-1])
+
+
 def _declare_matmul(name: str) -> Behavior:
     return behaviors.Contraction(
         name,
@@ -406,6 +449,9 @@ def _declare_matmul(name: str) -> Behavior:
             lambda op: len(shape_of(op.operands[1])) - 1,
             lambda op: len(shape_of(op.results[0])) - 1,
             _row,
+            lhs_axis=lambda op: len(shape_of(op.operands[0])) - 1,
+            channels=_matmul_channels,
+            matrices=True,
         ),
         arithmetic=_matmul,
         work=numbers_per_element(_row),

@@ -178,6 +178,7 @@ def _summing(
             (behaviors.Port("input", axes=_kept),),
             (behaviors.Port("result", axes=None),),
             arithmetic=arithmetic,
+            linear=True,
             interval=interval,
             work=_elements,
             gain=gain,

@@ -269,6 +269,7 @@ def _declare_linear(name: str) -> Behavior:
         (behaviors.Port("input", axes=behaviors.axes(0, 1)),),
         (behaviors.Port("result", axes=behaviors.axes(0, 1)),),
         arithmetic=_linear,
+        linear=True,
         interval=lambda op, x: x[0],
         work=lambda op: 4 * prod(shape_of(op.results[0])),
         gain=unit,

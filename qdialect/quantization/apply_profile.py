@@ -161,13 +161,15 @@ def apply_profile(
     recipe: Recipe,
     *,
     require_all: bool = False,
+    rounding: Correct | None = None,
     correct: Correct | None = None,
     removed: Collection[str] = (),
     whole: Mapping[str, str] = MappingProxyType({}),
 ) -> Coverage:
     """Quantize `module` in place; what was left float, and why, is in the remarks too.
 
-    `correct` is what corrects biases, if the recipe wants that. `removed` are keys that the
+    `rounding` chooses other codes of weights; `correct` is what corrects biases after that, if the
+    recipe wants that. `removed` are keys that the
     model had when it was profiled: entries for them are not stale. `whole`
     says by key why a composite was not written as its pieces.
 
@@ -202,6 +204,8 @@ def apply_profile(
     if require_all and (left or stale):
         raise not_all_quantized(coverage, function)
     _remark(selection, grids, ctx, coverage)
+    if rounding is not None:
+        rounding(selection, grids)
     if correct is not None and recipe.correct_bias:
         correct(selection, grids)
     emit(selection, grids)

@@ -32,6 +32,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, string_list, strings
+from qdialect.ops import ConstantOp
 from qdialect.profile.record import Profile
 from qdialect.quantization.apply_profile import Correct, apply_profile
 from qdialect.quantization.output_parts import parts_of
@@ -75,6 +76,47 @@ def stages(recipe: Recipe) -> list[list[Mapping[str, Any]]]:
     ]
 
 
+class Scoring:
+    """What quantized modules are compared with: the parts of the outputs of a float module, and
+    of the operands of its steep last ops, on `samples`."""
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        ctx: QContext,
+        profile: Profile,
+        recipe: Recipe,
+        samples: Sequence[Arrays],
+        open_run: OpenRun,
+    ) -> None:
+        self._samples, self._open_run = samples, open_run
+        plain = module.clone()
+        self._ends = steep_ends(module, ctx, profile, recipe)
+        _return_operands(_at(plain, self._ends, ctx), ctx)
+        self._judge = Judge(parts_of(plain, ctx), map(open_run(plain), samples))
+
+    def scores(
+        self,
+        module: ModuleOp,
+        ctx: QContext,
+        profile: Profile,
+        recipe: Recipe,
+        *,
+        correct: Correct | None = None,
+        rounding: Correct | None = None,
+    ) -> Iterator[float]:
+        """The `score` of each sample of the float module, or of one that has the same ops and
+        other constants and computes the same, quantized by a profile of it; `module` stays as it
+        is."""
+        clone, session = module.clone(), ctx.clone()
+        ends = _at(clone, self._ends, ctx)
+        apply_profile(clone, session, profile, recipe, correct=correct, rounding=rounding)
+        _return_operands(ends, ctx)
+        quantized = self._open_run(clone)
+        found = (quantized(sample) for sample in self._samples)
+        return (score(self._judge.sample_db(n, each)) for n, each in enumerate(found))
+
+
 def best_recipe(
     module: ModuleOp,
     ctx: QContext,
@@ -86,18 +128,10 @@ def best_recipe(
     watch: Callable[[Iterable[int]], Iterable[int]] = lambda numbers: numbers,
 ) -> list[Trial]:
     """The recipes tried: the one to take, then the others by what they gave."""
-    places = steep_ends(module, ctx, profile, recipe)
-    plain = module.clone()
-    _return_operands(_at(plain, places, ctx), ctx)
-    judge = Judge(parts_of(plain, ctx), map(open_run(plain), samples))
+    scoring = Scoring(module, ctx, profile, recipe, samples, open_run)
 
     def scores(choice: Recipe) -> Iterator[float]:
-        clone, session = module.clone(), ctx.clone()
-        ends = _at(clone, places, ctx)
-        apply_profile(clone, session, profile, choice, correct=correct)
-        _return_operands(ends, ctx)
-        quantized = open_run(clone)
-        return (score(judge.sample_db(n, quantized(s))) for n, s in enumerate(samples))
+        return scoring.scores(module, ctx, profile, choice, correct=correct)
 
     recipe = replace(recipe, calibration="minmax", weight_ranges="minmax")
     recipe = replace(recipe, correct_bias=recipe.correct_bias and correct is not None)
@@ -112,8 +146,8 @@ def best_recipe(
         for way in stage:
             next(numbers)
             choice = replace(before.recipe, **way)
-            found = _while_hopeful(base, scores(choice))
-            gains = _gains(base, found)
+            found = while_hopeful(base, scores(choice))
+            gains = gains_of(base, found)
             trials.append(Trial(choice, before.sqnr + fmean(gains)))
             if surely(gains) and trials[-1].sqnr > taken.sqnr:
                 best, taken = found, trials[-1]
@@ -121,17 +155,18 @@ def best_recipe(
     return [taken, *sorted((t for t in trials if t is not taken), key=lambda t: -t.sqnr)]
 
 
-def _while_hopeful(base: Sequence[float], scores: Iterable[float]) -> list[float]:
+def while_hopeful(base: Sequence[float], scores: Iterable[float]) -> list[float]:
     """The scores, or the first of them if these are surely below."""
     found: list[float] = []
     for one in scores:
         found.append(one)
-        if len(found) >= FEW and surely([-gain for gain in _gains(base, found)]):
+        if len(found) >= FEW and surely([-gain for gain in gains_of(base, found)]):
             break
     return found
 
 
-def _gains(base: Sequence[float], found: Sequence[float]) -> list[float]:
+def gains_of(base: Sequence[float], found: Sequence[float]) -> list[float]:
+    """By how many dB each sample is better, of those that were tried."""
     return [b - a for a, b in zip(base, found, strict=False)]
 
 
@@ -149,11 +184,11 @@ def score(parts: Sequence[float]) -> float:
 
 
 def steep_ends(module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe) -> list[int]:
-    """The ops, by number, that stay float as they amplify or are returned, and whose results
-    are those of the model, perhaps moved."""
+    """The ops, by number among those that are no constants, that stay float as they amplify or are
+    returned, and whose results are those of the model, perhaps moved."""
     values = Values(Interpreter(ctx, module).function(), ctx, profile, recipe)
     left = select(values).left
-    ops = list(values.block.ops)
+    ops = _computing(values.function)
     numbers = {op: number for number, op in enumerate(ops)}
     found: set[int] = set()
     last = ops[-1]
@@ -172,8 +207,13 @@ def steep_ends(module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe
 
 
 def _at(module: ModuleOp, places: Sequence[int], ctx: QContext) -> list[Operation]:
-    ops = list(Interpreter(ctx, module).function().body.block.ops)
+    ops = _computing(Interpreter(ctx, module).function())
     return [ops[place] for place in places]
+
+
+def _computing(function: FuncOp) -> list[Operation]:
+    """The ops of a function that are no constants: who changes weights may add some of those."""
+    return [op for op in function.body.block.ops if not isinstance(op, ConstantOp)]
 
 
 def _return_operands(ends: Sequence[Operation], ctx: QContext) -> None:

@@ -86,6 +86,7 @@ class Builder:
     recipe: Recipe
     target: Target
     numerics: str
+    rounding: Correct | None = None
     correct: Correct | None = None
     require_all: bool = False
     removed: Collection[str] = ()
@@ -101,6 +102,7 @@ class Builder:
             self.profile,
             replace(self.recipe, plan=states),
             require_all=self.require_all,
+            rounding=self.rounding,
             correct=self.correct,
             removed=self.removed,
             whole=self.whole,

@@ -425,8 +425,9 @@ def test_a_file_that_no_runtime_runs_is_optimized(bits: int, tmp_path: Path) -> 
     plain = OrtEngine(path, optimize=False).run({"x": x})["y"]
     executed = OrtEngine(path, optimize=True).run({"x": x})["y"]
     np.testing.assert_allclose(plain, expected, atol=0.0041)
-    # Its own rewriting rounds biases, to steps that are fine.
-    np.testing.assert_allclose(executed, plain, atol=0.0041)
+    # Its own rewriting rounds biases to steps of the products, 0.0185, where the file as it says
+    # won the race.
+    np.testing.assert_allclose(executed, plain, atol=0.03)
     assert {"Gemm", "MatMul"}.isdisjoint(
         node.op_type for node in optimized_graph(path) if node.op_type != "QGemm"
     )

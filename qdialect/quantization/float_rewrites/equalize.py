@@ -1,0 +1,57 @@
+"""Factors of channels wherever constants take them up, such that rounding loses least.
+
+Each group of channels has factors of its own, which are found by themselves
+(`numerics.channel_transforms`): with one scale for each row of weights no group minds the factors
+of another.  Nothing is added to the graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from qdialect.analysis.channel_groups import ChannelGroup, find_groups
+from qdialect.context import QContext
+from qdialect.numerics.channel_transforms import Factors, least_factors
+from qdialect.quantization.float_rewrites.apply import scale_channels
+from qdialect.quantization.float_rewrites.base import Rewritten, mean_gain
+from qdialect.quantization.float_rewrites.statistics import Statistics
+from qdialect.quantization.float_rewrites.terms import Costs
+from qdialect.quantization.recipe import Recipe
+from qdialect.reference import Interpreter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+WORTH = 0.1
+"""Groups that gain fewer dB stay as they are."""
+
+
+@dataclass(frozen=True)
+class Equalize:
+    """Cross-layer equalization and its like, on any graph."""
+
+    name: str = "equalize"
+
+    def __call__(
+        self, module: ModuleOp, ctx: QContext, statistics: Statistics, recipe: Recipe
+    ) -> Rewritten | None:
+        """See `FloatRewrite`."""
+        function = Interpreter(ctx, module).function()
+        costs, found = Costs(ctx, statistics.of(function), recipe), list[Factors]()
+        chosen: list[tuple[ChannelGroup, Array]] = []
+        for group in find_groups(function, ctx):
+            tied = np.arange(group.size + 1) == 0
+            factors = least_factors(costs.of_group(group), group.size + 1, tied)
+            if factors.decibels >= WORTH:
+                found.append(factors)
+                chosen.append((group, factors.factors[1:]))
+        if not chosen:
+            return None
+        scale_channels(chosen, ctx)
+        return Rewritten(len(chosen), sum(group.size for group, _ in chosen), mean_gain(found))

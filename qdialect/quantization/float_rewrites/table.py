@@ -1,0 +1,18 @@
+"""All rewrites of a float model, by how much effort may go into them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qdialect.quantization.float_rewrites.base import FloatRewrite
+from qdialect.quantization.float_rewrites.equalize import Equalize
+from qdialect.quantization.float_rewrites.smooth import Smooth
+
+CHEAP, THOROUGH = 1, 2
+"""Levels of effort: what adds nothing to the graph, and all."""
+
+
+def rewrites(level: int) -> Sequence[FloatRewrite]:
+    """Those of a level, in the order in which they are best done."""
+    found: list[FloatRewrite] = [Equalize()] if level >= CHEAP else []
+    return [*found, Smooth()] if level >= THOROUGH else found

@@ -1,0 +1,260 @@
+"""What the rounding of a group of channels costs, as terms of their factors.
+
+Of a group (`analysis.channel_groups`), these are rounded:
+
+    a value that ops compute with    to one grid; what that costs in channel c is the noise over
+                                     signal of the results of its users, by their declarations
+    the weights of a contraction     row by row (or block by block, or all on one grid), what is
+                                     multiplied with them having the inverse factors
+
+Weights by row do not care by how much their rows are multiplied: rows scale along.  A value that
+goes to nothing but movements and order-preserving ops is rounded behind them.  Noise counts over
+the power of the result of the op that it meets first: each op is taken to matter alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.analysis.channel_groups import ChannelGroup
+from qdialect.behaviors import Accumulator
+from qdialect.context import QContext
+from qdialect.numerics.channel_transforms import RoundedRows, RoundedValue, Term
+from qdialect.ops import shape_of
+from qdialect.qparams import Storage
+from qdialect.quantization.float_rewrites.statistics import Channels
+from qdialect.quantization.recipe import Recipe
+from qdialect.quantization.values import real_array, users
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    Labels = NDArray[np.int64]
+
+_LEAST = 1e-30
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Makes terms of groups of one function."""
+
+    ctx: QContext
+    known: Mapping[SSAValue, Channels]
+    recipe: Recipe
+
+    def of_group(self, group: ChannelGroup) -> list[Term]:
+        """The terms of a group; class 0 is what has the factor 1."""
+        found: list[Term] = []
+        for value, labels in group.values.items():
+            term = self.of_value(value, labels)
+            found += [] if term is None else [term]
+            for user in users(value):
+                found += self.of_weights(user, value, labels)
+            found += self._of_made(value, labels)
+        return found
+
+    def of_value(
+        self, value: SSAValue, labels: Labels, only: frozenset[Operation] | None = None
+    ) -> RoundedValue | None:
+        """The rounding of a value as these users need it; None if nobody rounds it."""
+        if value not in self.known or self.recipe.weights_only:
+            return None
+        gains, rounded = np.zeros(labels.shape), False
+        for user in users(value):
+            behavior = self.ctx.behaviors.get(user)
+            if only is not None and user not in only:
+                continue
+            if behavior is None or isinstance(user, ReturnOp) or behavior.commutes:
+                continue
+            rounded = True
+            gains = gains + self._gains(user, value, labels)
+        if not rounded:
+            return None
+        found = self.known[value]
+        dims = [d for d in range(labels.ndim) if labels.shape[d] > 1]
+        low, high, power = along(found, dims)
+        flat = labels.reshape(-1)
+        return RoundedValue(
+            np.abs(flat),
+            np.minimum(low.reshape(-1), 0.0),
+            np.maximum(high.reshape(-1), 0.0),
+            gains.reshape(-1),
+            power.reshape(-1),
+            _steps(self.recipe.activations),
+            np.sign(flat).astype(np.float64),
+        )
+
+    def of_weights(self, op: Operation, value: SSAValue, labels: Labels) -> Iterator[Term]:
+        """The rounding of the weights of a contraction of a value."""
+        acc = self.contraction(op, value)
+        if acc is None or value not in self.known:
+            return
+        weights = real_array(op.operands[acc.rhs], self.ctx.blobs)
+        assert weights is not None
+        axis, row = acc.lhs_axis(op), acc.rhs_axis(op)
+        inner, vector = inner_channels(op, acc), channel_vector(labels, axis, value)
+        power = along(self.known[value], [axis])[2].reshape(-1)
+        rows = np.abs(np.moveaxis(weights, row, 0).reshape(weights.shape[row], -1))
+        index = np.moveaxis(np.broadcast_to(inner, weights.shape), row, 0).reshape(rows.shape)
+        costs = np.full(len(rows), 1 / self._power(op.results[0]) / len(rows))
+        for first, chosen in _rows_alike(index):
+            own = vector[first]
+            if len(np.unique(own)) < 2 and self.recipe.per_channel:
+                continue
+            for part in _blocks(len(first), self.recipe.block):
+                yield _rows_term(
+                    own[part],
+                    rows[chosen][:, part],
+                    power[first[part]],
+                    costs[chosen],
+                    _steps(self.recipe.weights) // 2,
+                    per_row=self.recipe.per_channel,
+                )
+
+    def _of_made(self, value: SSAValue, labels: Labels) -> Iterator[Term]:
+        """The rounding of the weights that make a value, if all their rows have one grid."""
+        op = value.owner
+        if self.recipe.per_channel or not isinstance(op, Operation) or not labels.any():
+            return
+        acc = self.contraction(op, None)
+        if acc is None or op.operands[acc.lhs] not in self.known:
+            return
+        weights = real_array(op.operands[acc.rhs], self.ctx.blobs)
+        assert weights is not None
+        energy = self.known[op.operands[acc.lhs]].total_power()
+        rows = np.moveaxis(weights, acc.rhs_axis(op), 0).reshape(
+            weights.shape[acc.rhs_axis(op)], -1
+        )
+        own = channel_vector(labels, acc.result_axis(op), value)
+        largest = np.tile(np.abs(rows).max(axis=1), len(own) // len(rows))
+        gains = np.full(len(own), energy * rows.shape[1] / self._power(value) / len(own))
+        squares = np.tile(np.square(rows).mean(axis=1), len(own) // len(rows))
+        levels = _steps(self.recipe.weights) - 1
+        powers = np.sign(own).astype(np.float64)
+        yield RoundedValue(np.abs(own), -largest, largest, gains, squares, levels, powers)
+
+    def contraction(self, op: Operation, value: SSAValue | None) -> Accumulator | None:
+        """The accumulator of an op that multiplies a value (None: any) with constant weights."""
+        behavior = self.ctx.behaviors.get(op)
+        acc = None if behavior is None else behavior.accumulator
+        if acc is None or acc.channels is None:
+            return None
+        if value is not None and op.operands[acc.lhs] is not value:
+            return None
+        weights = op.operands[acc.rhs]
+        if len(shape_of(weights)) < 2 or real_array(weights, self.ctx.blobs) is None:
+            return None
+        return acc
+
+    def _gains(self, op: Operation, value: SSAValue, labels: Labels) -> Array:
+        """What noise of power 1 in each channel of a value is in the result of an op, over the
+        power of that; of the shape of the labels."""
+        acc = self.contraction(op, value)
+        if acc is not None:
+            weights = real_array(op.operands[acc.rhs], self.ctx.blobs)
+            assert weights is not None
+            axis = acc.lhs_axis(op)
+            inner = np.broadcast_to(inner_channels(op, acc), weights.shape).reshape(-1)
+            count = shape_of(value)[axis]
+            sums = np.bincount(inner, np.square(weights).reshape(-1), count).astype(np.float64)
+            sums *= acc.repeats(op) / shape_of(op.results[0])[acc.result_axis(op)]
+            return _spread(sums / self._power(op.results[0]), labels, axis)
+        others = [other for other in op.operands if other is not value and other in self.known]
+        behavior = self.ctx.behaviors.get(op)
+        if behavior is not None and behavior.accumulator is not None and len(others) == 1:
+            return self._of_product(value, others[0], labels)
+        share = np.full(labels.shape, 1 / labels.size)
+        if behavior is not None and behavior.grid is not None and op.name in _ADDS:
+            return share / self._power(op.results[0])
+        return share / max(self.known[value].total_power(), _LEAST)
+
+    def _of_product(self, value: SSAValue, other: SSAValue, labels: Labels) -> Array:
+        """Of a matrix of values: noise meets the other side's channel of the inverse factor."""
+        dims = [d for d in range(labels.ndim) if labels.shape[d] > 1]
+        own = along(self.known[value], dims)[2]
+        return np.full(labels.shape, 1 / labels.size) / max(float(own.mean()), _LEAST)
+
+    def _power(self, value: SSAValue) -> float:
+        found = self.known.get(value)
+        return 1.0 if found is None else max(found.total_power(), _LEAST)
+
+
+def _steps(storage: str) -> int:
+    """How many steps there are from the least code to the largest."""
+    codes = Storage.of(storage)
+    return codes.max - codes.min
+
+
+_ADDS = frozenset({"nn.add", "nn.sub"})
+
+
+def inner_channels(op: Operation, acc: Accumulator) -> Labels:
+    """Which channel of the left operand each weight is multiplied with; broadcasts."""
+    assert acc.channels is not None
+    return np.asarray(acc.channels(op)[0])
+
+
+def channel_vector(labels: Labels, axis: int, value: SSAValue) -> Labels:
+    """The label of each channel along a dimension of a value that is whole along the others."""
+    moved = np.moveaxis(labels, axis, 0).reshape(labels.shape[axis], -1)[:, 0]
+    return np.broadcast_to(moved, (shape_of(value)[axis],))
+
+
+def along(found: Channels, dims: list[int]) -> tuple[Array, Array, Array]:
+    """The least, the largest and the mean square along these dimensions."""
+    others = tuple(d for d in range(found.low.ndim) if d not in dims)
+    return (
+        found.low.min(axis=others, keepdims=True),
+        found.high.max(axis=others, keepdims=True),
+        found.power.mean(axis=others, keepdims=True),
+    )
+
+
+def _spread(vector: Array, labels: Labels, axis: int) -> Array:
+    """Numbers of channels along a dimension, in equal parts over what the labels tell apart."""
+    if labels.shape[axis] == 1:
+        vector = vector.sum(keepdims=True)
+    shape = [-1 if d == axis else 1 for d in range(labels.ndim)]
+    return np.broadcast_to(vector.reshape(shape), labels.shape) * (labels.shape[axis] / labels.size)
+
+
+def _rows_alike(index: Labels) -> Iterator[tuple[Labels, Labels]]:
+    """The channels of a row, and the numbers of the rows that have the same."""
+    if (index == index[0]).all():
+        yield index[0], np.arange(len(index))
+        return
+    distinct, places = np.unique(index, axis=0, return_inverse=True)
+    for number, first in enumerate(distinct):
+        yield first, np.flatnonzero(places.reshape(-1) == number)
+
+
+def _blocks(count: int, block: int) -> Iterator[slice]:
+    """Parts of a row that have a scale of their own."""
+    size = block or count
+    for start in range(0, count, size):
+        yield slice(start, start + size)
+
+
+def _rows_term(
+    labels: Labels, rows: Array, power: Array, costs: Array, levels: int, *, per_row: bool
+) -> Term:
+    """Rows with the elements of one label put together: the largest, and what it meets."""
+    distinct, places = np.unique(labels, return_inverse=True)
+    order = np.argsort(places, kind="stable")
+    starts = np.searchsorted(places[order], np.arange(len(distinct)))
+    largest = np.maximum.reduceat(rows[:, order], starts, axis=1)
+    energies = np.bincount(places, power).astype(np.float64)
+    signs = np.sign(distinct).astype(np.float64)
+    if per_row:
+        return RoundedRows(np.abs(distinct), largest, energies, costs, levels, signs)
+    most = largest.max(axis=0)
+    gains, squares = energies * costs.sum(), np.bincount(places, np.square(rows).mean(axis=0))
+    squares /= np.bincount(places)
+    return RoundedValue(np.abs(distinct), -most, most, gains, squares, 2 * levels, -signs)
