@@ -88,7 +88,7 @@ def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
     depth = acc.depth(op)
     if depth == UNKNOWN or depth * 255 * 255 >= _LARGEST_SUM:
         return Refusal("dynamic-weights", f"a sum of {depth} products may leave 32 bits")
-    axis, storage = acc.rhs_axis(op), Storage.of(values.recipe.weights)
+    axis, storage = acc.rhs_axis(op), Storage.of(values.recipe.integer_weights)
     count = array.shape[axis] if values.recipe.per_channel else 1
     asked = _asked((depth, array.shape[axis]), _qparams(storage, 1, [1.0] * count))
     reason = target.refuses(asked, asked.operand_types, asked.result_types)
@@ -96,7 +96,7 @@ def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
 
 
 def _weights_refusal(values: Values) -> Refusal | None:
-    weights = values.recipe.weights
+    weights = values.recipe.integer_weights
     if weights in _BYTES:
         return None
     return Refusal("dynamic-weights", f"its weights would be {weights}, no bytes")
@@ -109,7 +109,7 @@ def write_dynamic(values: Values, op: Operation, behavior: Behavior) -> None:
     Weights that are codes of bytes keep them; others are chosen as the recipe says: per channel
     or per tensor, by least squared error or by their largest number."""
     if isinstance(op, RecurrentOp):
-        storage = Storage.of(values.recipe.weights)
+        storage = Storage.of(values.recipe.integer_weights)
         write_layer(values, op, _sums(values, _qparams(storage, 1, [1.0])))
         return
     acc = behavior.accumulator
@@ -152,7 +152,10 @@ def _existing_codes(
 def _codes(values: Values, op: Operation, acc: Accumulator) -> tuple[NDArray[Any], QParams]:
     """Weights as the recipe chooses them."""
     recipe, axis = values.recipe, acc.rhs_axis(op)
-    array, storage = real_array(op.operands[acc.rhs], values.ctx.blobs), Storage.of(recipe.weights)
+    array, storage = (
+        real_array(op.operands[acc.rhs], values.ctx.blobs),
+        Storage.of(recipe.integer_weights),
+    )
     assert array is not None
     moved = np.moveaxis(array, axis, 0)
     sums = _sums(values, _qparams(storage, 1, [1.0]))
