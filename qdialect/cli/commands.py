@@ -215,6 +215,21 @@ _COMMANDS = (
                 "layers by-layer",
                 "compare value by value, by key, instead: SQNR of what B's numbers mean",
             ),
+            switch(
+                "alone",
+                "with --layers: also what each op of B makes of A's values: what is lost there",
+            ),
+            value(
+                "worst",
+                "N",
+                "with --layers: only the N values where most is lost (with --alone: there)",
+            ),
+            value(
+                "data d",
+                "DIR|NPZ",
+                "with --layers: inputs, samples along the first dimension, of which --samples are "
+                "taken",
+            ),
             JSON,
             value(
                 "engine",
@@ -371,6 +386,18 @@ _COMMANDS = (
                 "and write the fastest (default: 3s; 0: rules choose, the same file anywhere)",
             ),
             value(
+                "effort",
+                "LEVEL",
+                "how much is tried for accuracy (default: 0): rewrites that leave the float "
+                "function and other roundings of weights; what data confirms is kept",
+                choices=("0", "1", "2"),
+            ),
+            value(
+                "effort-time",
+                "TIME",
+                "start nothing of that after about so long (default: 2m at level 1, 20m at 2)",
+            ),
+            value(
                 "metric",
                 "NAME",
                 "judge by this, too: detect, classify, embed, text, or a function of yours, as "
@@ -417,8 +444,25 @@ _COMMANDS = (
             value(
                 "weights",
                 "TYPE",
-                "integers of weights (default: i8)",
-                choices=("i8", "u8", "i4", "u4", "i16"),
+                "integers of weights (default: i8); of 2 bits and those with names: in blocks, and "
+                "the products stay float",
+                choices=(
+                    *("i8", "u8", "i4", "u4", "i16"),
+                    *("i2", "u2", "nf4", "mxint8", "mxfp4"),
+                ),
+            ),
+            value(
+                "scale-type",
+                "TYPE",
+                "type of the scales of weights in blocks (default: f32)",
+                choices=("f32", "f16", "f8E4M3FN", "f8E8M0FNU"),
+            ),
+            value(
+                "tables",
+                "TYPE",
+                "integers of tables of which rows are picked (default: i8, a scale for each row); "
+                "those of 4 bits have scales in blocks",
+                choices=("i8", "i4", "u4"),
             ),
             switch("per-tensor", "one scale for all channels of a weight"),
             switch("per-channel", "a scale for each channel of a weight (the default)"),

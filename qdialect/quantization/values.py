@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
+from qdialect.numerics.weight_rounding import Grid, nearest
 from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of
 from qdialect.ops.component_keys import shared_key
 from qdialect.profile.distribution import Distribution, distribution, image
@@ -100,16 +101,26 @@ def op_keys(op: Operation) -> tuple[str, ...]:
     return (*keys, *more)
 
 
+RoundRows = Callable[[Operation, "NDArray[np.float64]", Grid], "NDArray[np.int64]"]
+"""The codes of the weights of an op [outputs, summed] on a grid."""
+
+
+def _nearest_codes(op: Operation, rows: NDArray[np.float64], grid: Grid) -> NDArray[np.int64]:
+    return nearest(rows, grid)
+
+
 @dataclass
 class Values:
     """The float values of a function: their keys, entries and ranges; of those in `known`, these
-    ranges."""
+    ranges. `round_rows` chooses the codes of weights that are written on other grids than those
+    of values (`blocks`, `dynamic`)."""
 
     function: FuncOp
     ctx: QContext
     profile: Profile
     recipe: Recipe
     known: Mapping[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    round_rows: RoundRows = _nearest_codes
     _ranges: dict[SSAValue, Range | None] = field(default_factory=dict[SSAValue, "Range | None"])
 
     def __post_init__(self) -> None:

@@ -99,9 +99,7 @@ def test_the_command_says_what_each_step_brought(folder: Path, tmp_path: Path) -
         (("--data=DATA", "--effort=1", "--effort-time=soon"), "takes a time (90s, 5m, 1h)"),
     ],
 )
-def test_errors(
-    folder: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
-) -> None:
+def test_errors(folder: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     given = [each.replace("DATA", str(folder / "data.npz")) for each in arguments]
     out = tmp_path / "q.onnx"
     result = call(qopt, "quantize", str(folder / "net.onnx"), "-o", str(out), *given)
