@@ -453,9 +453,9 @@ def _substituted(powers: Powers, solved: Mapping[int, Powers]) -> dict[int, Any]
 
 def _is_float(value: SSAValue) -> bool:
     """Whether a value is a tensor of floats that has a rank and elements."""
-    if not isinstance(value.type, TensorType) or 0 in shape_of(value):
-        return False
-    return isinstance(element_type(value.type), AnyFloat)
+    element = element_type(value.type)
+    ranked = isinstance(value.type, TensorType)
+    return ranked and isinstance(element, AnyFloat) and 0 not in shape_of(value)
 
 
 def _computes_floats(op: Operation, behavior: Behavior) -> bool:

@@ -157,21 +157,30 @@ class Offset:
 def homogeneity(op: Operation, behavior: Behavior) -> Homogeneity | None:
     """What the formula of an elementwise op, or of one on vectors along a dimension, says of
     factors; None if it has none."""
-    return _evaluated(op, behavior, Degree)
+    return _evaluated(op, behavior, Degree, {})
 
 
-def translation(op: Operation, behavior: Behavior) -> Homogeneity | None:
-    """The same of numbers that are added to the operands."""
-    return _evaluated(op, behavior, Offset)
+def translation(
+    op: Operation, behavior: Behavior, known: Mapping[int, float] | None = None
+) -> Homogeneity | None:
+    """The same of numbers that are added to the operands, of which some are `known` numbers.
+    Without conditions, the formula is linear in the others, but for what is added to them."""
+    return _evaluated(op, behavior, Offset, known or {})
 
 
 def _evaluated(
-    op: Operation, behavior: Behavior, kind: type[Degree | Offset]
+    op: Operation,
+    behavior: Behavior,
+    kind: type[Degree | Offset],
+    known: Mapping[int, float],
 ) -> Homogeneity | None:
     if behavior.arithmetic is None:
         return None
     conditions = _Conditions()
-    operands = [kind({n: Fraction(1)}, conditions) for n in range(len(op.operands))]
+    operands = [
+        known[n] if n in known else kind({n: Fraction(1)}, conditions)
+        for n in range(len(op.operands))
+    ]
     try:
         result = behavior.arithmetic(op, operands)
     except (ValueError, TypeError, AttributeError, ZeroDivisionError, OverflowError):
