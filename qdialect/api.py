@@ -160,6 +160,7 @@ def quantize(
     keep_sensitive: int = 0,
     require_all: bool = False,
     whole_files: bool = False,
+    effort: int = 0,
 ) -> Quantized:
     """A float model as a quantized one for `target`, calibrated on `data` (as `calibrate`
     takes it) or by a profile of the model, and what was left float and why.  With
@@ -168,11 +169,16 @@ def quantize(
     `keep_sensitive` leaves that many ops float, those whose quantization alone costs most
     (it takes `data`).  Without a `recipe` the data also decides how ranges are chosen;
     `engine` runs the model (default: ONNX Runtime where installed).  `numerics` defaults to
-    `exact`, or to `ties` for a target that rounds ties another way than casts do.
+    `exact`, or to `ties` for a target that rounds ties another way than casts do.  `effort` 1 or 2
+    tries rewrites of the float model and roundings of its weights, and keeps what data confirms
+    (`Quantized.steps`); it takes `data`.
     """
+    from qdialect.errors import UsageError
     from qdialect.quantization.recipe import Recipe
     from qdialect.workflows.quantize import Quantization
 
+    if effort not in (0, 1, 2):
+        raise UsageError(f"effort is 0, 1 or 2, not {effort}")
     runs_on = resolved_target(target)
     work = Quantization(
         model,
@@ -186,6 +192,7 @@ def quantize(
         whole_files=whole_files,
         require_all=require_all,
         search=recipe is None,
+        effort=effort,
     )
     return work.run(keep_sensitive)
 

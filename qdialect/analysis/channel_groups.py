@@ -28,55 +28,17 @@ overflows or becomes subnormal; otherwise each new constant is rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import isfinite, prod
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from qdialect.analysis.channel_labels import LARGEST, Classes, Labels, aligned, carried
-from qdialect.behaviors import Accumulator, Behavior, PortKind
-from qdialect.behaviors.degrees import Homogeneity, Powers, homogeneity
-from qdialect.behaviors.flow import tied_operands
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.analysis.channel_labels import Absorber, Labels, Term
+from qdialect.analysis.channel_shifts import ShiftWalk
+from qdialect.analysis.channel_walk import Walk
 from qdialect.context import QContext
-from qdialect.ops import constant_of
-from qdialect.ops.components import NoPiecesError, Pieces, built
-from qdialect.quant import element_type
-
-_SHARED = 4096
-"""A constant of more elements that several ops use is not copied for each."""
-
-
-@dataclass(frozen=True)
-class Term:
-    """Labels that lie on a constant, which takes up their factors to the power `sign`."""
-
-    labels: Labels
-    sign: int
-
-
-@dataclass(frozen=True)
-class Absorber:
-    """A constant operand, and the factor of each of its elements: the product of its terms,
-    whose labels broadcast to it (a term of a larger shape makes it larger)."""
-
-    op: Operation
-    operand: int
-    terms: tuple[Term, ...]
-
-    def factors(self, by_label: Sequence[float] | np.ndarray[Any, Any]) -> Any:
-        """The factor of each element (float64), given D by label; D of label 0 is 1."""
-        table = np.concatenate([[1.0], np.asarray(by_label, np.float64)])
-        result: Any = np.ones(1)
-        for term in self.terms:
-            factor = table[np.abs(term.labels)]
-            result = result * np.where((term.labels > 0) == (term.sign > 0), factor, 1 / factor)
-        return result
 
 
 @dataclass(frozen=True)
@@ -92,416 +54,31 @@ class ChannelGroup:
     absorbers: tuple[Absorber, ...]
 
 
-def find_groups(function: FuncOp, ctx: QContext) -> list[ChannelGroup]:
-    """The groups of `function` whose channels may have any positive factors, in program order."""
-    walk = _Walk(ctx)
+def find_shifts(function: FuncOp, ctx: QContext) -> list[ChannelGroup]:
+    """The groups of `function` to whose channels any numbers may be added, in program order: +k
+    has s_k added, -k subtracted. It goes into the
+    biases of the op before and, times its weights, of the op behind: not past padding, whose zeros
+    do not move, nor past a relu."""
+    walk = ShiftWalk(ctx)
     walk.run(function.body.block)
     walk.settle()
-    return _groups(walk, function)
+    return [group for group, _ in groups_of(walk, function)]
 
 
-@dataclass
-class _Walk:
-    ctx: QContext
-    classes: Classes = field(default_factory=Classes)
-    labels: dict[SSAValue, Labels] = field(default_factory=dict[SSAValue, Labels])
-    absorbers: list[Absorber] = field(default_factory=list[Absorber])
-    #: labels y, a, b with D_y = D_a D_b
-    products: list[tuple[Labels, Labels, Labels]] = field(
-        default_factory=list[tuple[Labels, Labels, Labels]]
-    )
-    #: inside a composite, the operand of the op of the model that an argument stands for
-    uses: dict[SSAValue, tuple[Operation, int]] = field(
-        default_factory=dict[SSAValue, tuple[Operation, int]]
-    )
-    inside: bool = False
-
-    # -- values --------------------------------------------------------------------
-
-    def run(self, block: Block) -> None:
-        """The ops of a block, in order."""
-        for op in block.ops:
-            if constant_of_result(op) is None:
-                self._visit(op)
-
-    def of(self, value: SSAValue) -> Labels:
-        """The labels of a value; 1 throughout of one that has none."""
-        found = self.labels.get(value)
-        return np.zeros((1,) * len(shape_of(value)), np.int64) if found is None else found
-
-    def use_of(self, op: Operation, number: int) -> tuple[Operation, int] | None:
-        """The constant operand of the model that this is; None for a value, and for a
-        constant that only the pieces of a composite have."""
-        value = op.operands[number]
-        if value in self.uses:
-            outer = self.uses[value]
-            return outer if constant_of(outer[0].operands[outer[1]]) else None
-        return (op, number) if not self.inside and constant_of(value) else None
-
-    def absorb(self, use: tuple[Operation, int], *terms: tuple[Labels, int]) -> None:
-        """A constant takes up these factors."""
-        self.absorbers.append(Absorber(*use, tuple(Term(*term) for term in terms)))
-
-    # -- ops -----------------------------------------------------------------------
-
-    def _visit(self, op: Operation) -> None:
-        behavior = self.ctx.behaviors.get(op)
-        made = None
-        if behavior is not None and _computes_floats(op, behavior):
-            made = self._results(op, behavior)
-        if made is None:
-            for value in op.operands:
-                if _is_float(value):
-                    self.classes.pin(self.of(value))
-            return
-        self.labels.update(zip(op.results, made, strict=True))
-
-    def _results(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
-        """The labels of the results; None where nothing is known."""
-        if behavior.movement is not None:
-            return self._movement(op, behavior)
-        if behavior.order_preserving:
-            return self._ordered(op, behavior)
-        if behavior.accumulator is not None:
-            return self._contraction(op, behavior, behavior.accumulator)
-        if behavior.linear:
-            return self._kept(op, behavior, self.of(op.operands[0]))
-        if behavior.elementwise or behavior.affine_along is not None:
-            found = homogeneity(op, behavior)
-            return None if found is None else self._formula(op, behavior, found)
-        return self._composite(op) if type(behavior) is Behavior else None
-
-    def _movement(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
-        maps = behavior.maps(op)
-        if any(each.has_border and isfinite(each.border_value or 1.0) for each in maps):
-            return None
-        tied = tied_operands(op, behavior)
-        operands: list[Labels] = []
-        for number in tied:
-            use = self.use_of(op, number)
-            shape = shape_of(op.operands[number])
-            if use is None:
-                operands.append(self.of(op.operands[number]))
-                continue
-            # Of a table whose rows are picked, columns are the channels.
-            extents = shape if len(tied) > 1 else (*(1,) * (len(shape) - 1), *shape[-1:])
-            extents = extents if prod(extents) <= LARGEST else (1,) * len(shape)
-            operands.append(self.classes.fresh(extents))
-            self.absorb(use, (operands[-1], 1))
-        shapes = [shape_of(op.operands[number]) for number in tied]
-        return [carried(each, operands, shapes, self.classes) for each in maps]
-
-    def _ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
-        assert behavior.compared_constants is not None or behavior.choose or behavior.select
-        compared = behavior.compared_constants(op) if behavior.compared_constants else ()
-        if any(isfinite(number) and number for number in compared):
-            return None
-        if behavior.select is not None:
-            return self._kept(op, behavior, self.of(op.operands[0]))
-        same = Homogeneity(
-            {0: _ONE}, tuple({0: _ONE, n: -_ONE} for n in range(1, len(op.operands)))
-        )
-        return self._formula(op, behavior, same)
-
-    def _kept(self, op: Operation, behavior: Behavior, labels: Labels) -> Sequence[Labels] | None:
-        """One factor along the dimensions that the op does not keep apart."""
-        axes = behavior.operand_port(0).axes
-        shape, result = shape_of(op.operands[0]), shape_of(op.results[0])
-        kept = range(len(shape)) if axes is None else sorted(axes(op))
-        others = [d for d in range(len(shape)) if d not in kept]
-        labels = self.classes.along(labels, others)
-        if len(result) == len(shape):
-            return [labels]
-        if len(result) != len(kept):
-            return None
-        return [labels.reshape([labels.shape[d] for d in kept])]
-
-    # -- formulas ------------------------------------------------------------------
-
-    def _formula(
-        self, op: Operation, behavior: Behavior, found: Homogeneity
-    ) -> Sequence[Labels] | None:
-        """Constants take up what ties them; what is left ties values."""
-        rank = len(shape_of(op.results[0]))
-        uses = {n: self.use_of(op, n) for n in range(len(op.operands))}
-        constants = [n for n, use in uses.items() if use is not None]
-        solved, rest = _solved(found.conditions, constants)
-        result = _substituted(found.result, solved)
-        if any(abs(p) != 1 for powers in (result, *solved.values()) for p in powers.values()):
-            return None
-        arrays = {n: aligned(self.of(op.operands[n]), rank) for n in uses}
-        for condition in rest:
-            self._tie(condition, arrays)
-        y = self._power({n: p for n, p in result.items() if uses[n] is None}, arrays, rank)
-        # One constant that nothing ties takes up the factor between operand and result.
-        taken: dict[int, list[tuple[Labels, int]]] = {}
-        free = next((n for n in constants if result.get(n)), None)
-        made = None if free is None else self._fresh_beside(y, _along(op, behavior, free, rank))
-        if free is not None and made is not None:
-            sign = int(result[free])
-            taken[free] = [(made, sign), (y, -sign)]
-            y = made
-        for n, powers in solved.items():
-            taken[n] = []
-            for m, power in powers.items():
-                parts = [(arrays[m], 1)] if uses[m] is None else taken.get(m, [])
-                taken[n] += [(labels, sign * int(power)) for labels, sign in parts]
-        for n, terms in taken.items():
-            use = uses[n]
-            if terms and use is not None:
-                self.absorb(use, *self._laid(op.operands[n], behavior, terms))
-        return [y]
-
-    def _tie(self, condition: Powers, arrays: Mapping[int, Labels]) -> None:
-        terms = [(arrays[n], power) for n, power in condition.items()]
-        if len(terms) == 2 and abs(terms[0][1]) == abs(terms[1][1]):
-            self.classes.unite(terms[0][0], terms[1][0] * -int(terms[0][1] / terms[1][1]))
-        else:
-            for labels, _ in terms:
-                self.classes.pin(labels)
-
-    def _power(self, powers: Powers, arrays: Mapping[int, Labels], rank: int) -> Labels:
-        """The labels of a product of values and inverses of values."""
-        terms = [arrays[n] * int(power) for n, power in powers.items()]
-        result = np.zeros((1,) * rank, np.int64)
-        for labels in terms:
-            result = self._product(result, labels)
-        return result
-
-    def _product(self, a: Labels, b: Labels) -> Labels:
-        if not a.any():
-            return b
-        if not b.any():
-            return a
-        shape = np.broadcast_shapes(a.shape, b.shape)
-        if prod(shape) > LARGEST:
-            self.classes.pin(b)
-            return a
-        y = self.classes.fresh(shape)
-        self.products.append((y, a, b))
-        return y
-
-    def _fresh_beside(self, x: Labels, shape: Sequence[int]) -> Labels | None:
-        """New labels of the product of values of labels x and a constant of this shape; None
-        where the constant cannot tell the channels of x apart."""
-        if any(n > 1 and m != n for n, m in zip(x.shape, shape, strict=True)):
-            return None
-        extents = [n if n > 1 else 1 for n in x.shape] if x.size > 1 else list(shape)
-        if prod(extents) == 1 or prod(extents) > LARGEST:
-            return None
-        return self.classes.fresh(extents)
-
-    def _laid(
-        self, constant: SSAValue, behavior: Behavior, terms: Sequence[tuple[Labels, int]]
-    ) -> Iterator[tuple[Labels, int]]:
-        """Terms, of the rank of the result, as they lie on a constant."""
-        shape, vector = shape_of(constant), behavior.affine_along
-        for labels, sign in terms:
-            if vector is not None:
-                others = [d for d in range(labels.ndim) if d != vector]
-                yield self.classes.along(labels, others).reshape(-1), sign
-                continue
-            labels = self.classes.along(labels, _not_grown(labels, shape))
-            extra = labels.ndim - len(shape)
-            plain = max(labels.shape[:extra], default=1) == 1
-            yield labels.reshape(labels.shape[extra:]) if plain else labels, sign
-
-    # -- contractions --------------------------------------------------------------
-
-    def _contraction(
-        self, op: Operation, behavior: Behavior, sums: Accumulator
-    ) -> Sequence[Labels] | None:
-        if behavior.activation is not None and any(
-            isfinite(bound) and bound for bound in behavior.activation(op)
-        ):
-            return None
-        weights = self.use_of(op, sums.rhs)
-        x, rank = self.of(op.operands[sums.lhs]), len(shape_of(op.results[0]))
-        if weights is None:
-            return self._matrices(op, x) if sums.matrices and self._are_values(op) else None
-        if sums.channels is None or len(shape_of(op.operands[sums.rhs])) < 2:
-            return None
-        if self.use_of(op, sums.lhs) is not None:
-            return None
-        axis, along = sums.lhs_axis(op), sums.result_axis(op)
-        count = shape_of(op.results[0])[along]
-        if count == DYNAMIC or shape_of(op.operands[sums.lhs])[axis] == DYNAMIC:
-            return None
-        vector = self.classes.along(x, [d for d in range(x.ndim) if d != axis]).reshape(-1)
-        vector = np.broadcast_to(vector, (shape_of(op.operands[sums.lhs])[axis],))
-        bias = sums.bias is not None and sums.bias < len(op.operands)
-        bias_use = self.use_of(op, sums.bias) if bias and sums.bias is not None else None
-        if bias and bias_use is None:
-            out = np.zeros(count, np.int64)
-        else:
-            out = self.classes.fresh((count,))
-        inner, outer = sums.channels(op)
-        self.absorb(weights, (out[outer], 1), (vector[inner], -1))
-        if bias_use is not None:
-            self.absorb(bias_use, (out, 1))
-        return [out.reshape([-1 if d == along else 1 for d in range(rank)])]
-
-    def _are_values(self, op: Operation) -> bool:
-        """Two matrices or stacks of them, neither a constant."""
-        if any(len(shape_of(operand)) < 2 for operand in op.operands):
-            return False
-        return not any(constant_of(v) or self.use_of(op, n) for n, v in enumerate(op.operands))
-
-    def _matrices(self, op: Operation, a: Labels) -> Sequence[Labels] | None:
-        """D[m, n] = D[m, k] D[k, n] for each k."""
-        rank = len(shape_of(op.results[0]))
-        a, b = aligned(a, rank), aligned(self.of(op.operands[1]), rank)
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        if prod(batch) * prod(a.shape[-2:]) * b.shape[-1] > LARGEST:
-            return None
-        if not a.any() and not b.any():
-            return [np.zeros((1,) * rank, np.int64)]
-        y = self.classes.fresh((*batch, a.shape[-2], b.shape[-1]))
-        self.products.append((y[..., :, None, :], a[..., :, :, None], b[..., None, :, :]))
-        return [y]
-
-    # -- composites ----------------------------------------------------------------
-
-    def _composite(self, op: Operation) -> Sequence[Labels] | None:
-        """What the pieces of a composite say, written in a block of their own."""
-        components = self.ctx.components.get(op.name)
-        if components is None:
-            return None
-        block = Block(arg_types=[operand.type for operand in op.operands])
-        probe = op.clone(dict(zip(op.operands, block.args, strict=False)))
-        probe.operands = block.args
-        block.add_op(probe)
-        try:
-            finals = built(
-                components.build,
-                probe,
-                Pieces(probe, self.ctx.blobs, {}, self.ctx.target.most_pieces),
-            )
-        except NoPiecesError:
-            return None
-        if finals is None:
-            return None
-        for n, argument in enumerate(block.args):
-            self.labels[argument] = self.of(op.operands[n])
-            if op.operands[n] in self.uses:
-                self.uses[argument] = self.uses[op.operands[n]]
-            elif not self.inside:
-                self.uses[argument] = (op, n)
-        probe.detach()
-        outside, self.inside = self.inside, True
-        self.run(block)
-        self.inside = outside
-        return [self.of(final) for final in finals]
-
-    # -- the end -------------------------------------------------------------------
-
-    def settle(self) -> None:
-        """Bind what constants and products leave open."""
-        self._tie_shared()
-        open_products = self.products
-        while open_products:
-            left = [each for each in open_products if not self._settled(*each)]
-            if len(left) == len(open_products):
-                # Any choice keeps the function: the operand of fewer classes gets none.
-                _, a, b = left[0]
-                self.classes.pin(a if a.size < b.size else b)
-            open_products = left
-
-    def _settled(self, y: Labels, a: Labels, b: Labels) -> bool:
-        """Whether every equation became one between two labels."""
-        ry, ra, rb = np.broadcast_arrays(*(self.classes.roots(each) for each in (y, a, b)))
-        for known, one, other in ((rb, ry, ra), (ra, ry, rb), (ry, ra, -rb)):
-            places = known == 0
-            if places.any():
-                self.classes.unite(one[places], other[places])
-        return bool(((ry == 0) | (ra == 0) | (rb == 0)).all())
-
-    def _tie_shared(self) -> None:
-        """Large constants of several uses keep one value: all uses take up the same."""
-        by_value: dict[SSAValue, list[Absorber]] = {}
-        for each in self.absorbers:
-            value = each.op.operands[each.operand]
-            if prod(shape_of(value)) > _SHARED and len(list(value.uses)) > 1:
-                by_value.setdefault(value, []).append(each)
-        for value, found in by_value.items():
-            first = found[0]
-            forms = {tuple((t.labels.shape, t.sign) for t in each.terms) for each in found}
-            if len(forms) > 1 or len(found) < len(list(value.uses)):
-                for each in found:
-                    for term in each.terms:
-                        self.classes.pin(term.labels)
-                continue
-            for each in found[1:]:
-                for term, other in zip(first.terms, each.terms, strict=True):
-                    self.classes.unite(term.labels, other.labels)
+def find_groups(function: FuncOp, ctx: QContext) -> list[ChannelGroup]:
+    """The groups of `function` whose channels may have any positive factors, in program order."""
+    walk = Walk(ctx)
+    walk.run(function.body.block)
+    walk.settle()
+    return [group for group, _ in groups_of(walk, function)]
 
 
-def constant_of_result(op: Operation) -> Operation | None:
-    """The op, if it is a constant."""
-    return constant_of(op.results[0]) if op.results else None
+Name = Callable[[Labels], Labels]
+"""Labels by their number in a group, of labels that stand for classes; 0 of other groups'."""
 
 
-def _along(op: Operation, behavior: Behavior, n: int, rank: int) -> Sequence[int]:
-    """The shape of operand n along the dimensions of the result."""
-    shape = shape_of(op.operands[n])
-    if behavior.affine_along is not None:
-        return [shape[0] if d == behavior.affine_along else 1 for d in range(rank)]
-    return (*(1,) * (rank - len(shape)), *shape)
-
-
-def _not_grown(labels: Labels, shape: Sequence[int]) -> list[int]:
-    """Dimensions along which a constant would become too large."""
-    full = (*(1,) * (labels.ndim - len(shape)), *shape)
-    extents = list(zip(labels.shape, full, strict=True))
-    if prod(max(pair) for pair in extents) <= max(prod(shape), LARGEST):
-        return []
-    return [d for d, (n, m) in enumerate(extents) if n > m]
-
-
-_ONE: Any = 1
-
-
-def _solved(
-    conditions: Sequence[Powers], constants: Sequence[int]
-) -> tuple[dict[int, Powers], list[Powers]]:
-    """The powers of constants by those of other operands, and conditions without constants."""
-    solved: dict[int, Powers] = {}
-    rest: list[Powers] = []
-    for condition in conditions:
-        condition = _substituted(condition, solved)
-        pivot = next((n for n in constants if condition.get(n)), None)
-        if pivot is None:
-            if condition:
-                rest.append(condition)
-            continue
-        scale = condition[pivot]
-        found = {n: -power / scale for n, power in condition.items() if n != pivot}
-        solved = {n: _substituted(powers, {pivot: found}) for n, powers in solved.items()}
-        solved[pivot] = found
-    return solved, rest
-
-
-def _substituted(powers: Powers, solved: Mapping[int, Powers]) -> dict[int, Any]:
-    total: dict[int, Any] = {}
-    for n, power in powers.items():
-        for m, part in solved.get(n, {n: _ONE}).items():
-            total[m] = total.get(m, 0) + power * part
-    return {n: power for n, power in total.items() if power}
-
-
-def _is_float(value: SSAValue) -> bool:
-    return isinstance(element_type(value.type), AnyFloat)
-
-
-def _computes_floats(op: Operation, behavior: Behavior) -> bool:
-    """Whether what an op computes with, and what it gives, is floats."""
-    plain = PortKind.PLAIN
-    numbers = [v for n, v in enumerate(op.operands) if behavior.operand_port(n).kind is not plain]
-    return all(_is_float(value) for value in (*numbers, *op.results))
-
-
-def _groups(walk: _Walk, function: FuncOp) -> list[ChannelGroup]:
-    """Classes that meet in a value are one group."""
+def groups_of(walk: Walk, function: FuncOp) -> list[tuple[ChannelGroup, Name]]:
+    """Classes that meet in a value are one group; and how they are called in it."""
     block = function.body.block
     values = {
         value: walk.classes.roots(labels)
@@ -524,18 +101,15 @@ def _groups(walk: _Walk, function: FuncOp) -> list[ChannelGroup]:
     for root in leader:
         members.setdefault(find(root), []).append(root)
     members.pop(0, None)
-    roots = [
-        (each, tuple((walk.classes.roots(term.labels), term.sign) for term in each.terms))
-        for each in walk.absorbers
-    ]
+    roots = [_renamed(each, walk.classes.roots) for each in walk.absorbers]
     return [_group(sorted(found), values, roots) for found in members.values()]
 
 
 def _group(
     found: Sequence[int],
     values: Mapping[SSAValue, Labels],
-    absorbers: Sequence[tuple[Absorber, tuple[tuple[Labels, int], ...]]],
-) -> ChannelGroup:
+    absorbers: Sequence[Absorber],
+) -> tuple[ChannelGroup, Name]:
     numbers = np.array(found, np.int64)
 
     def own(labels: Labels) -> Labels:
@@ -544,13 +118,21 @@ def _group(
         inside = numbers[places] == np.abs(labels)
         return np.where(inside, (places + 1) * np.sign(labels), 0)
 
-    taking: list[Absorber] = []
-    for each, terms in absorbers:
-        laid = [Term(own(labels), sign) for labels, sign in terms]
-        laid = [term for term in laid if term.labels.any()]
-        if laid:
-            taking.append(Absorber(each.op, each.operand, tuple(laid)))
+    taking = [_renamed(each, own) for each in absorbers]
+    taking = [each for each in taking if each.terms or each.through is not None]
     mine = {value: own(labels) for value, labels in values.items()}
-    return ChannelGroup(
-        len(found), {value: labels for value, labels in mine.items() if labels.any()}, tuple(taking)
+    mine = {value: labels for value, labels in mine.items() if labels.any()}
+    return ChannelGroup(len(found), mine, tuple(taking)), own
+
+
+def _renamed(absorber: Absorber, name: Name) -> Absorber:
+    """With other labels; without terms of none."""
+    terms = [Term(name(term.labels), term.sign) for term in absorber.terms]
+    through = None if absorber.through is None else name(absorber.through)
+    return Absorber(
+        absorber.op,
+        absorber.operand,
+        tuple(term for term in terms if term.labels.any()),
+        through if through is not None and through.any() else None,
+        absorber.products,
     )

@@ -12,10 +12,13 @@ An index map that carries qparams carries labels too: they lie on the value as s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.ir import Operation
 
 from qdialect.qparams.legality import Illegal
 from qdialect.qparams.maps import IndexMap
@@ -30,6 +33,50 @@ LARGEST = 1 << 16
 
 _STORAGE = Storage.of("i32")
 _OFFSET = 1 << 40
+
+
+@dataclass(frozen=True)
+class Term:
+    """Labels that lie on a constant, which takes up their factors to the power `sign`."""
+
+    labels: Labels
+    sign: int
+
+
+@dataclass(frozen=True)
+class Absorber:
+    """A constant operand, and the factor of each of its elements: the product of its terms,
+    whose labels broadcast to it (a term of a larger shape makes it larger).
+
+    Of shifts, what is added to each: the sum of its terms. A bias, which may be missing yet, also
+    takes up what is added to the operand of `products`: less the weights of that op times
+    `through`, the labels of the channels they meet.
+    """
+
+    op: Operation
+    operand: int
+    terms: tuple[Term, ...]
+    through: Labels | None = None
+    products: Operation | None = None
+
+    def factors(self, by_label: Sequence[float] | np.ndarray[Any, Any]) -> Any:
+        """The factor of each element (float64), given D by label; D of label 0 is 1."""
+        table = np.concatenate([[1.0], np.asarray(by_label, np.float64)])
+        result: Any = np.ones(1)
+        for term in self.terms:
+            factor = table[np.abs(term.labels)]
+            result = result * np.where((term.labels > 0) == (term.sign > 0), factor, 1 / factor)
+        return result
+
+    def offsets(self, by_label: Sequence[float] | NDArray[np.float64]) -> Any:
+        """What its terms add to each element (float64), given what is added by label."""
+        return sum((term.sign * added(term.labels, by_label) for term in self.terms), np.zeros(1))
+
+
+def added(labels: Labels, by_label: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """What is added where labels lie: of label k number k, of -k its negative, of 0 nothing."""
+    table = np.concatenate([[0.0], np.asarray(by_label, np.float64)])
+    return np.sign(labels) * table[np.abs(labels)]
 
 
 class Classes:
@@ -137,7 +184,7 @@ def _labels(pulled: ParameterField) -> Labels | None:
     ]
     if prod(counts) > LARGEST:
         return None
-    labels = np.ascontiguousarray(grid.pairs["scale"]).view(np.float64).astype(np.int64) - _OFFSET
+    labels = np.array(grid.pairs["scale"]).view(np.float64).astype(np.int64) - _OFFSET
     for dim, count in enumerate(counts):
         if count > 1:
             labels = np.repeat(labels, grid.blocks[dim], axis=dim)

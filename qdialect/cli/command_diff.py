@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qdialect import api
@@ -35,11 +36,17 @@ def run(args: Arguments) -> int:
         raise UsageError("two models run in at most two engines")
     if len(args.positional) == 1 and len(engines) == 1:
         raise UsageError("B is missing, or a second --engine")
+    data = args.text("data")
+    for name in ("data", "alone", "worst"):
+        if args.has(name) and not args.switch("layers"):
+            raise UsageError(f"--{name} is for --layers")
+    if data is not None and source is not None:
+        raise UsageError("--data and --input both say what the inputs are")
     inputs = None if source is None else load_arrays(source)
     a, *others = (api.load(name, as_written=True) for name in args.positional)
     b = others[0] if others else a
     if args.switch("layers"):
-        several = drawn_inputs(a.function(), samples) if inputs is None else [inputs]
+        several = _samples(a, data, samples) if inputs is None else [inputs]
         return _layers(args, a, b, engines, several)
 
     def watch(pairs: Iterable[Outputs]) -> Iterable[Outputs]:
@@ -94,16 +101,40 @@ def report_first_apart(model: api.Model, engine: str, other: str, inputs: Inputs
         print(f"note: they part at '{key}', by up to {steps:g} steps", file=sys.stderr)
 
 
+def _samples(a: api.Model, data: str | None, count: int) -> Sequence[Inputs]:
+    """The first samples of the data, or random ones."""
+    from qdialect.workflows.calibrate import open_data
+
+    if data is None:
+        return drawn_inputs(a.function(), count)
+    opened = open_data(a, Path(data), whole=False)
+    return list(opened.read(range(min(count, len(opened)))))
+
+
 def _layers(
     args: Arguments, a: api.Model, b: api.Model, engines: Sequence[str], samples: Sequence[Inputs]
 ) -> int:
-    from qdialect.workflows.compare_values import compare_layers, keyed_values
-
-    pairs = (
-        (keyed_values(a, engines[0], inputs), keyed_values(b, engines[-1], inputs))
-        for inputs in samples
+    from qdialect.workflows.alone import Alone
+    from qdialect.workflows.compare_values import (
+        Compared,
+        compare_layers,
+        keyed_values,
+        worst_layers,
     )
-    found = compare_layers(progress(pairs, len(samples), "comparing"))
+
+    alone = Alone(b, engines[-1]) if args.switch("alone") else None
+    worst = args.integer("worst", 0, minimum=1)
+
+    def pairs() -> Iterator[Compared]:
+        for inputs in samples:
+            one, other = (
+                keyed_values(m, e, inputs) for m, e in ((a, engines[0]), (b, engines[-1]))
+            )
+            yield one, other, () if alone is None else alone.values(one, other, inputs)
+
+    found = compare_layers(progress(pairs(), len(samples), "comparing"))
+    if worst:
+        found = worst_layers(found, worst)
     if args.switch("json"):
         write_json({"version": 1, "layers": [asdict(f) for f in found]})
     else:
@@ -115,5 +146,5 @@ def _layer_table(found: Sequence[LayerError]) -> str:
     from qdialect.workflows.compare_values import layer_rows
 
     rows = layer_rows(found)
-    right: dict[int, bool] = dict.fromkeys((2, 3, 4, 5), True)
+    right: dict[int, bool] = dict.fromkeys(range(2, len(rows[0])), True)
     return table(rows, right, stream=sys.stdout, heading=True)

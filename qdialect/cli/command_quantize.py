@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -30,10 +31,14 @@ from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.budgeted import Answer, Request, front_points, write_front
 from qdialect.workflows.calibrate import Interrupted
 from qdialect.workflows.candidates import FLOAT, Raced
+from qdialect.workflows.effort_steps import step_rows
 from qdialect.workflows.model import SAVED, save_or_copy
 from qdialect.workflows.quality import Measured, measure
 from qdialect.workflows.quantize import Quantization, Quantized
 from qdialect.workflows.race import SECONDS
+
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|)$", re.ASCII)
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def run(args: Arguments) -> int:
@@ -50,6 +55,7 @@ def run(args: Arguments) -> int:
     if args.switch("profile-of-another-model") and profile_path is None:
         raise UsageError("--profile-of-another-model takes --profile P.json")
     page = report_output(args.text("report"))
+    effort, seconds = _effort(args)
     request = _request(args)
     folder = _front_folder(args.text("front"))
     keys, sensitive = _float_ops(args)
@@ -80,6 +86,8 @@ def run(args: Arguments) -> int:
         seconds=_seconds(args, request) if _races(path, target) else 0.0,
         form=form,
         by_prices=args.has("prices"),
+        effort=effort,
+        effort_seconds=seconds,
         state=None if (state := args.text("state")) is None else Path(state),
         workers=args.text("workers"),
         request=request,
@@ -107,9 +115,10 @@ def run(args: Arguments) -> int:
 
         samples = work.some_samples()
         answer, raced = result.answer, result.raced
+        steps = step_rows(result.steps) if result.steps else ()
         front = front_points(answer, raced.chosen.name) if answer and raced else ()
         text = comparison_page(
-            model, result.model, target, samples, result.profile, measured, front
+            model, result.model, target, samples, result.profile, measured, front, steps
         )
         save_text(page, text)
     if args.switch("json"):
@@ -142,6 +151,21 @@ def _seconds(args: Arguments, request: Request | None) -> float:
     text = args.text("time")
     seconds = race_seconds(text)
     return SECONDS if request is not None and text is None and not seconds else seconds
+
+
+def _effort(args: Arguments) -> tuple[int, float | None]:
+    """The level of effort, and for how many seconds (None: the usual ones); UsageError."""
+    level, text = int(args.text("effort") or "0"), args.text("effort-time")
+    if level and args.text("data") is None:
+        raise UsageError("--effort takes --data", code="missing-data")
+    if text is None:
+        return level, None
+    if not level:
+        raise UsageError("--effort-time takes --effort 1 or 2")
+    found = _TIME.match(text)
+    if found is None:
+        raise UsageError(f"--effort-time takes a time (90s, 5m, 1h), not '{text}'")
+    return level, float(found[1]) * _SECONDS[found[2]]
 
 
 def _front_folder(text: str | None) -> Path | None:
@@ -273,6 +297,7 @@ def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any
             for trial in result.trials
         ],
         "sensitivity": [{**asdict(entry), "sqnr_db": entry.sqnr} for entry in result.ranking],
+        "effort": [step.as_json() for step in result.steps],
         "candidates": None if result.raced is None else result.raced.as_json(),
         "asked": None if result.answer is None else result.answer.as_json(),
         "measured": measured.as_json(),
@@ -291,6 +316,8 @@ def _summary(result: Quantized, sensitive: int) -> str:
             biases = "corrected" if trial.recipe.correct_bias else "as they are"
             rows.append((name, trial.recipe.weight_ranges, biases, f"{trial.sqnr:.1f} dB"))
         text += f"{table(rows, {3: True})}the first of these ways was used\n"
+    if result.steps:
+        text += table(step_rows(result.steps), {1: True, 3: True})
     if result.raced is not None:
         text += _race_summary(result.raced, result.answer)
     if result.ranking:

@@ -215,6 +215,21 @@ _COMMANDS = (
                 "layers by-layer",
                 "compare value by value, by key, instead: SQNR of what B's numbers mean",
             ),
+            switch(
+                "alone",
+                "with --layers: also what each op of B makes of A's values: what is lost there",
+            ),
+            value(
+                "worst",
+                "N",
+                "with --layers: only the N values where most is lost (with --alone: there)",
+            ),
+            value(
+                "data d",
+                "DIR|NPZ",
+                "with --layers: inputs, samples along the first dimension, of which --samples are "
+                "taken",
+            ),
             JSON,
             value(
                 "engine",
@@ -369,6 +384,18 @@ _COMMANDS = (
                 "TIME",
                 "time the float model and what could be written in ONNX Runtime for about so long, "
                 "and write the fastest (default: 3s; 0: rules choose, the same file anywhere)",
+            ),
+            value(
+                "effort",
+                "LEVEL",
+                "how much is tried for accuracy (default: 0): rewrites that leave the float "
+                "function and other roundings of weights; what data confirms is kept",
+                choices=("0", "1", "2"),
+            ),
+            value(
+                "effort-time",
+                "TIME",
+                "start nothing of that after about so long (default: 2m at level 1, 20m at 2)",
             ),
             value(
                 "metric",

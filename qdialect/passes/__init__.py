@@ -412,6 +412,16 @@ def _entries() -> tuple[PassEntry, ...]:
             (_NUMERICS,),
         ),
         PassEntry(
+            "equalize-channels",
+            "factors of channels, from weights alone, such that rounding loses less",
+            "qdialect.quantization.float_rewrites.equalize_channels:EqualizeChannels",
+            (
+                ("activations", "str", "u8", "storage of values: u8, i8, u16 or i16"),
+                ("weights", "str", "i8", "storage of weights: i8, u8, i4, u4 or i16"),
+                ("per_channel", "bool", "false", "a scale for each channel of weights"),
+            ),
+        ),
+        PassEntry(
             "apply-profile",
             "quantize a float module from a calibration profile",
             "qdialect.quantization.apply_profile:ApplyProfile",

@@ -30,7 +30,8 @@ from qdialect import ops as nn
 from qdialect.analysis.accumulators import signed_shift
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.numerics.sums import SUMS, Span
-from qdialect.numerics.weights import Choice, Sums, choose_weights, zero_of
+from qdialect.numerics.weight_rounding import Grid
+from qdialect.numerics.weights import Choice, Sums, choose_weights, positive_codes, zero_of
 from qdialect.ops import constant_array, shape_of
 from qdialect.ops.base import ranked
 from qdialect.ops.recurrent import RecurrentOp
@@ -160,7 +161,11 @@ def _codes(values: Values, op: Operation, acc: Accumulator) -> tuple[NDArray[Any
     sums = _sums(values, _qparams(storage, 1, [1.0]))
     choice = Choice(storage, search=recipe.weight_ranges == "mse", per_row=recipe.per_channel)
     found = choose_weights(moved.reshape(len(moved), -1), sums, choice)
-    codes = np.moveaxis((found.codes + zero_of(storage)).reshape(moved.shape), 0, axis)
+    grid = Grid(np.array(found.scales)[:, None], -positive_codes(storage), positive_codes(storage))
+    offsets = values.round_rows(op, moved.reshape(len(moved), -1), grid)
+    fits = sums.excess(offsets, grid.steps[:, 0]) <= 1
+    offsets = np.where(fits[:, None], offsets, found.codes)
+    codes = np.moveaxis((offsets + zero_of(storage)).reshape(moved.shape), 0, axis)
     return codes.astype(_BYTES[storage.spelling]), _qparams(storage, axis, found.scales)
 
 

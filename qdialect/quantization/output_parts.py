@@ -124,6 +124,11 @@ def parts_of(module: ModuleOp, ctx: QContext) -> Parts:
     return found
 
 
+def channel_dimension(value: SSAValue, ctx: QContext) -> int | None:
+    """The dimension along which a float value has its channels; None where it has none."""
+    return _Tracer(ctx).channels(value) if _is_real(value) else None
+
+
 class _Tracer:
     """Labels what one output is made of: number n stands for `sources[n]`."""
 
@@ -203,6 +208,10 @@ class _Tracer:
                 return _usual(len(shape), _is_real(output))
         beside = [size for k, size in enumerate(shape) if k not in (0, dim)]
         return dim, are_scores or all(size == 1 for size in beside)
+
+    def channels(self, source: SSAValue) -> int | None:
+        """The dimension of the channels of `source`."""
+        return self._own(source)[0]
 
     def _own(self, source: SSAValue) -> tuple[int | None, bool]:
         """The dimension of the channels of `source`, and whether they are scores; None where it

@@ -221,7 +221,7 @@ class Judge:
 
     def judge(self, actual: Iterable[Arrays]) -> Quality:
         """The quality of outputs on the same samples, in the same order."""
-        tallies = [_Tally(part) for part in self.parts]
+        tallies = [Tally(part) for part in self.parts]
         for one, other in zip(self.expected, actual, strict=True):
             for tally in tallies:
                 tally.add(one[tally.part.output], other[tally.part.output])
@@ -237,13 +237,13 @@ class Judge:
 
 
 def _sample_db(part: Part, expected: Arrays, actual: Arrays) -> float:
-    tally = _Tally(part)
+    tally = Tally(part)
     tally.add(expected[part.output], actual[part.output])
     return decibels(*tally.powers()) if tally.counts.any() else math.nan
 
 
 @dataclass
-class _Tally:
+class Tally:
     """Sums of one part over samples: by channel, or one of each without channels."""
 
     part: Part

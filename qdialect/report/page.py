@@ -26,6 +26,7 @@ from qdialect.report.tables import (
     bounds_table,
     casts_table,
     cost_table,
+    effort_table,
     error_table,
     executed_table,
     findings,
@@ -70,7 +71,8 @@ class Contents:
     #: both models as they are executed, under a heading, and in what
     executed: Sequence[Sequence[str]] = ()
     where: str = ""
-    #: what was tried on the way to it
+    #: what was tried for its accuracy, under a heading, and on the way to it
+    steps: Sequence[Sequence[str]] = ()
     front: Sequence[FrontPoint] = ()
 
 
@@ -143,6 +145,8 @@ def _measured_tables(contents: Contents) -> list[Json]:
         tables.append(outputs_table(contents.quality, contents.judged, contents.not_judged))
     if contents.executed:
         tables.append(executed_table(contents.executed, contents.where))
+    if contents.steps:
+        tables.append(effort_table(contents.steps))
     if contents.front:
         tables.append(front_table(contents.front))
     return tables

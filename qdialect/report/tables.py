@@ -38,6 +38,10 @@ class LayerError:
 
     `sqnr_db` over all samples; `max_steps` in steps of the second's codes, and `clipped` the
     share of them at an end of their range (the most over samples), None for floats.
+    `worst_channel` is the one of least SQNR, None where it has no channels, or all are negligible
+    (`quantization.quality`); `dead` are channels that are one number in the second and were not.
+    `alone_db` is the SQNR where all that is read is what the first model has, as the second
+    writes it: what is lost there and not before. None where that was not asked for.
     """
 
     key: str
@@ -46,6 +50,10 @@ class LayerError:
     max_abs: float
     max_steps: float | None
     clipped: float | None = None
+    worst_channel: int | None = None
+    worst_channel_db: float | None = None
+    dead: Sequence[int] = ()
+    alone_db: float | None = None
 
 
 def _cell(label: str, names: Sequence[str]) -> list[Any]:
@@ -165,6 +173,20 @@ def executed_table(rows: Sequence[Sequence[str]], where: str) -> Json:
     }
 
 
+def effort_table(rows: Sequence[Sequence[str]]) -> Json:
+    """What `--effort` tried, with a heading."""
+    return {
+        "id": "effort",
+        "title": "What was tried for accuracy",
+        "note": "Rewrites of the float model that leave its function, and roundings of weights. "
+        "The gain is on samples that none of them has seen; each step is on those kept before it.",
+        "caption": "Steps",
+        "columns": [(name or "what", "text") for name in rows[0]],
+        "rows": [list(row) for row in rows[1:]],
+        "empty": "Nothing was tried.",
+    }
+
+
 def front_table(points: Sequence[FrontPoint]) -> Json:
     """What was tried, by latency and loss, as a table and as points of a plot."""
     rows = [
@@ -245,9 +267,12 @@ def error_table(layers: Sequence[LayerError], measured: str, problem: str) -> Js
             _cell(layer.key, (layer.key.partition("#")[0],)),
             layer.type if len(layer.type) <= 100 else f"{layer.type[:97]}...",
             layer.sqnr_db if isfinite(layer.sqnr_db) else None,
+            layer.worst_channel,
+            layer.worst_channel_db,
             layer.max_abs,
             layer.max_steps,
             None if layer.clipped is None else f"{layer.clipped:.3%}",
+            len(layer.dead) or None,
         ]
         for layer in layers
     ]
@@ -256,15 +281,19 @@ def error_table(layers: Sequence[LayerError], measured: str, problem: str) -> Js
         "title": "Error per layer",
         "note": "After against before, value by value; where a value is codes now, against what "
         "it was once quantized, too. Exact: the same numbers. Clipped: the share of codes at an "
-        "end of their range that is not the zero point, where values may have been cut off.",
+        "end of their range that is not the zero point, where values may have been cut off. Dead: "
+        "channels that vary before and are one number after.",
         "caption": measured,
         "columns": [
             ("value", "op"),
             ("type", "text"),
             ("SQNR, dB", "meter"),
+            ("worst channel", "number"),
+            ("its dB", "number"),
             ("largest difference", "number"),
             ("steps", "number"),
             ("clipped", "number"),
+            ("dead channels", "number"),
         ],
         "rows": rows,
         "problem": problem,

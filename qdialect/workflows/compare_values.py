@@ -8,9 +8,8 @@ beside them (`qdialect.lowerings.debug_attributes`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,8 @@ from qdialect.ops import keys_of
 from qdialect.ops.keys import texts
 from qdialect.qparams import Layout, QParams
 from qdialect.quant import DCastOp, element_type, expressed_type, quant_element, with_element
+from qdialect.quantization.output_parts import Part, channel_dimension
+from qdialect.quantization.quality import Tally, db_text, finite_db
 from qdialect.reference import Interpreter
 from qdialect.reference.quantize import load
 from qdialect.report.histograms import range_of
@@ -49,7 +50,7 @@ class KeyedValue:
 
     `step` is the (smallest) scale of its codes, and `clipped` the share of them at an end of
     their range (not where that end is the zero point); `span` is from where to where
-    codes reach. None if it has none.
+    codes reach. None if it has none. `channel` is the dimension of its channels.
     """
 
     keys: tuple[str, ...]
@@ -59,6 +60,7 @@ class KeyedValue:
     reals: Array
     clipped: float | None = None
     span: tuple[float, float] | None = None
+    channel: int | None = None
 
     @property
     def name(self) -> str:
@@ -74,12 +76,12 @@ def keyed_values(model: Model, engine: str, inputs: Inputs) -> list[KeyedValue]:
     local = local_engine(engine)
     if engine.startswith("litert"):
         # Codes as they are: casts beside ops would be others' kernels, or none.
-        module, found = _returning(model, with_casts=False)
+        module, found = returning(model, with_casts=False)
         results = open_engine(Model(module, model.ctx), engine)(inputs)
         pairs = zip(found, _last(results, len(found)), strict=True)
         arrays = [_reals(entry.kind, array, entry.op) for entry, array in pairs]
     elif local is not None:
-        module, found = _returning(model, with_casts=True)
+        module, found = returning(model, with_casts=True)
         results = open_engine(Model(module, model.ctx), engine)(inputs)
         arrays = [array.astype("f8") for array in _last(results, len(found))]
     else:
@@ -87,14 +89,20 @@ def keyed_values(model: Model, engine: str, inputs: Inputs) -> list[KeyedValue]:
         from qdialect.workflows.run_program import InEngine
 
         ready = ready_model(integer_model(model))
-        module, found = _returning(ready, with_casts=False)
+        module, found = returning(ready, with_casts=False)
         results = InEngine(Model(module, ready.ctx), engine)(inputs)
         codes = zip(found, _last(results, len(found)), strict=True)
         arrays = [_reals(entry.kind, array, entry.op) for entry, array in codes]
     return [
-        keyed_value(entry.keys, entry.index, entry.kind, array)
+        replace(
+            keyed_value(entry.keys, entry.index, entry.kind, array), channel=_channel(model, entry)
+        )
         for entry, array in zip(found, arrays, strict=True)
     ]
+
+
+def _channel(model: Model, entry: Returned) -> int | None:
+    return channel_dimension(entry.op.results[entry.index], model.ctx)
 
 
 def _last(results: Mapping[str, Array], count: int) -> list[Array]:
@@ -109,7 +117,8 @@ def _interpreted(model: Model, inputs: Inputs) -> list[KeyedValue]:
         for index, (value, array) in enumerate(zip(op.results, results, strict=True)):
             if keys and _is_number(value.type):
                 reals = _reals(value.type, array, op)
-                found.append(keyed_value(keys, index, value.type, reals))
+                channel = channel_dimension(value, model.ctx)
+                found.append(replace(keyed_value(keys, index, value.type, reals), channel=channel))
 
     Interpreter(model.ctx, model.module, listeners=[listen], functions=KEPT_NODES).run(inputs)
     return found
@@ -155,7 +164,7 @@ def _reals(kind: Attribute, array: Array, op: Operation) -> Array:
 
 
 @dataclass(frozen=True)
-class _Returned:
+class Returned:
     """A value that a function was made to return."""
 
     op: Operation
@@ -164,7 +173,7 @@ class _Returned:
     kind: Attribute
 
 
-def _returning(model: Model, *, with_casts: bool) -> tuple[ModuleOp, list[_Returned]]:
+def returning(model: Model, *, with_casts: bool) -> tuple[ModuleOp, list[Returned]]:
     """A clone that returns what it returned and then its keyed values, which are listed.
 
     `with_casts` returns floats in place of codes.
@@ -175,7 +184,7 @@ def _returning(model: Model, *, with_casts: bool) -> tuple[ModuleOp, list[_Retur
     last = block.last_op
     assert isinstance(last, ReturnOp)
     found = [
-        _Returned(op, keys, index, kind)
+        Returned(op, keys, index, kind)
         for op in block.ops
         if (keys := keys_of(op) or texts(op.attributes.get(MARKED_KEY)))
         for index, value in enumerate(op.results)
@@ -211,54 +220,94 @@ def _meaning(op: Operation, value: SSAValue) -> Attribute | None:
     )
 
 
-def compare_layers(
-    samples: Iterable[tuple[Sequence[KeyedValue], Sequence[KeyedValue]]],
-) -> list[LayerError]:
+Compared = tuple[Sequence[KeyedValue], Sequence[KeyedValue], Sequence[KeyedValue]]
+"""Of one sample: values of the first model, of the second, and of its ops alone (or none)."""
+
+
+@dataclass
+class _Place:
+    """What is counted of one value over samples."""
+
+    tally: Tally
+    alone: Tally
+    most: float = 0.0
+    step: float | None = None
+    clipped: float | None = None
+
+    def add(self, one: KeyedValue, other: KeyedValue) -> None:
+        """The value of one sample, in both models."""
+        self.tally.add(one.reals, other.reals)
+        apart = np.abs(one.reals - other.reals)
+        self.most = max(self.most, float(apart.max(initial=0.0)))
+        if other.clipped is not None:
+            self.clipped = max(self.clipped or 0.0, other.clipped)
+        self.step = other.step
+
+    def error(self, name: str, kind: str) -> LayerError:
+        """What the counts say."""
+        quality, alone = self.tally.quality(), self.alone.quality()
+        worst = quality.worst_channel
+        return LayerError(
+            name,
+            kind,
+            quality.sqnr_db,
+            self.most,
+            None if self.step is None else self.most / self.step,
+            self.clipped,
+            worst,
+            None if worst is None else finite_db(quality.worst_channel_db),
+            quality.dead,
+            alone.sqnr_db if alone.is_real else None,
+        )
+
+
+def compare_layers(samples: Iterable[Compared]) -> list[LayerError]:
     """The layers both have, in the second's order; InputError (`not-comparable`) if none."""
-    powers: dict[tuple[str, str], tuple[float, float]] = {}
-    worst: dict[tuple[str, str], tuple[float, float | None, float | None]] = {}
-    for first, second in samples:
+    places: dict[tuple[str, str], _Place] = {}
+    for first, second, alone in samples:
+        known = {name: value for name, _, value in pairs_of(first, alone)}
         for name, one, other in pairs_of(first, second):
-            place = name, other.type
-            apart = np.abs(one.reals - other.reals)
-            signal, noise = powers.get(place, (0.0, 0.0))
-            powers[place] = (
-                signal + float(np.square(one.reals).sum()),
-                noise + float(np.square(apart).sum()),
-            )
-            before, _, cut = worst.get(place, (0.0, None, None))
-            most = max(float(apart.max(initial=0.0)), before)
-            share = other.clipped if cut is None else max(cut, other.clipped or 0.0)
-            worst[place] = most, None if other.step is None else most / other.step, share
-    if not powers:
+            part = Part(name, channel=one.channel)
+            place = places.setdefault((name, other.type), _Place(Tally(part), Tally(part)))
+            place.add(one, other)
+            if name in known:
+                place.alone.add(one.reals, known[name].reals)
+    if not places:
         raise InputError("the models have no value of one key and shape", code="not-comparable")
-    return [
-        LayerError(name, kind, _decibels(*powers[name, kind]), *worst[name, kind])
-        for name, kind in powers
-    ]
+    return [place.error(*key) for key, place in places.items()]
+
+
+def worst_layers(found: Sequence[LayerError], count: int) -> list[LayerError]:
+    """Those where most is lost, in order: by what is lost there alone, where that is known."""
+
+    def least(layer: LayerError) -> float:
+        return layer.sqnr_db if layer.alone_db is None else layer.alone_db
+
+    limit = sorted(map(least, found))[:count][-1]
+    return [layer for layer in found if least(layer) <= limit]
 
 
 def layer_rows(found: Sequence[LayerError]) -> list[tuple[str, ...]]:
-    """How far values are apart, in words, under a heading."""
-    rows: list[tuple[str, ...]] = [("value", "type", "SQNR", "max abs", "steps", "clipped")]
-    rows += [
+    """How far values are apart, in words, under a heading; without columns that say nothing."""
+    heading = ("value", "type", "SQNR", "alone", "worst channel", "max abs", "steps", "clipped")
+    rows = [
         (
             layer.key,
             type_text(layer.type),
-            f"{layer.sqnr_db:.1f} dB",
+            db_text(layer.sqnr_db),
+            "" if layer.alone_db is None else db_text(layer.alone_db),
+            ""
+            if layer.worst_channel_db is None
+            else f"{layer.worst_channel}: {db_text(layer.worst_channel_db)}",
             f"{layer.max_abs:.4g}",
             "" if layer.max_steps is None else f"{layer.max_steps:.4g}",
             "" if layer.clipped is None else f"{layer.clipped:.3%}",
+            str(len(layer.dead) or ""),
         )
         for layer in found
     ]
-    return rows
-
-
-def _decibels(signal: float, noise: float) -> float:
-    if not noise:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf
+    kept = [n for n in range(9) if n not in (3, 4, 8) or any(row[n] for row in rows)]
+    return [tuple(row[n] for n in kept) for row in ((*heading, "dead"), *rows)]
 
 
 def pairs_of(

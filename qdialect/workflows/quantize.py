@@ -32,12 +32,17 @@ from qdialect.workflows.run import open_engine
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
+    from qdialect.profile.data import DataSet
     from qdialect.profile.engines import EngineName
+    from qdialect.quantization.apply_profile import Correct
     from qdialect.quantization.bias_correction import BiasCorrection
     from qdialect.quantization.block_rounding import BlockRounding
+    from qdialect.quantization.grids import Grids
     from qdialect.quantization.search import Arrays, OpenRun, Trial
+    from qdialect.quantization.selection import Selection
     from qdialect.quantization.sensitivity import Sensitivity
     from qdialect.workflows.budgeted import Answer, Request
+    from qdialect.workflows.effort import Improved, Step
 
     Watch = Callable[[Iterable[int], int], Iterable[int]]
 
@@ -45,6 +50,8 @@ SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
 CORRECTION_SAMPLES = 16
 ROUNDING_SAMPLES = 256
+SEEN_SAMPLES = {1: 16, 2: 64}
+"""How many samples statistics and roundings are of, at most, at each level of effort."""
 REPORT_SAMPLES = 2
 LEAST = "sqnr>=6"
 """What a result keeps where nobody says how accurate it has to be: noise is at most a quarter of
@@ -65,6 +72,20 @@ class Quantized:
     matching: Matching | None = None
     raced: Raced | None = None
     answer: Answer | None = None
+    #: what `--effort` tried
+    steps: Sequence[Step] = ()
+
+
+def _in_turn(first: Correct | None, second: Correct | None) -> Correct | None:
+    """Both, one after the other."""
+    if first is None or second is None:
+        return first or second
+
+    def both(selection: Selection, grids: Grids) -> None:
+        first(selection, grids)
+        second(selection, grids)
+
+    return both
 
 
 def _spread(count: int, most: int) -> Sequence[int]:
@@ -103,6 +124,8 @@ class Quantization:
     rounding.  For so many `seconds` ONNX Runtime times what could be written (`candidates`).
     `request` is what is asked for besides (`budgeted`). What single ops lose is kept in the folder
     `state`, and measured by `workers` (`sensitivity`), or with `estimate` guessed (`noise`).
+    With `effort` the float model is made easier to quantize first, for `effort_seconds` (None: as
+    long as that takes at most).
     With `by_prices` the prices of the target say which ops are quantized, first of all.
     """
 
@@ -125,6 +148,8 @@ class Quantization:
     request: Request | None = None
     estimate: bool = False
     by_prices: bool = False
+    effort: int = 0
+    effort_seconds: float | None = None
     watch: Watch = _unwatched
 
     def run(self, keep_sensitive: int = 0) -> Quantized:
@@ -132,6 +157,8 @@ class Quantization:
         if self.data is None and (self.profile is None or keep_sensitive):
             what = "data" if keep_sensitive else "data or a profile"
             raise UsageError(f"{what} to calibrate on is missing", code="missing-data")
+        if self.effort and self.data is None:
+            raise UsageError("effort takes data: --data", code="missing-data")
         if self.profile is None:
             profile, tried = self._calibrated()
         else:
@@ -148,8 +175,19 @@ class Quantization:
         trials: Sequence[Trial] = ()
         ranking: Sequence[Sensitivity] = ()
         if self.search and self.data is not None:
-            trials = self._trials(prepared, tried, correct)
+            trials = self._trials(prepared, tried, recipe, correct)
             recipe = trials[0].recipe
+        rounding, steps = None, ()
+        if self.effort:
+            improved = self._improved(prepared, tried, recipe, correct)
+            rounding, steps = improved.state.rounding, improved.steps
+            if improved.state.model is not prepared:
+                prepared, tried = improved.state.model, improved.state.profile
+                recipe = improved.state.recipe
+                profile = self._with_trial_samples(prepared, tried)
+                if self.search:
+                    trials = self._trials(prepared, tried, recipe, correct)
+                    recipe = trials[0].recipe
         if keep_sensitive:
             ranking = self._ranking(prepared, profile, recipe)
             keys = {entry.key for entry in ranking[:keep_sensitive]}
@@ -162,7 +200,7 @@ class Quantization:
             recipe,
             self.target,
             self.numerics or _level(self.target),
-            rounding=self._rounding(),
+            rounding=_in_turn(rounding, self._rounding()),
             correct=correct,
             require_all=self.require_all,
             removed=loaded.removed(profile),
@@ -180,7 +218,7 @@ class Quantization:
                 code="missing-data",
             )
         return Quantized(
-            chosen.model, profile, chosen.coverage, ranking, trials, matching, raced, answer
+            chosen.model, profile, chosen.coverage, ranking, trials, matching, raced, answer, steps
         )
 
     def _raced(self, builder: Builder, first: Candidate) -> tuple[Raced, Answer | None]:
@@ -220,18 +258,28 @@ class Quantization:
 
     def _calibrated(self) -> tuple[Profile, Profile]:
         """The profile of all the data, and one that has not seen what ways are tried on."""
+        part = self._without_trial_samples(self.model)
+        return self._with_trial_samples(self.model, part), part
+
+    def _parts(self) -> tuple[DataSet, Sequence[int], Sequence[int]]:
+        """The data, the numbers of the samples that ways are tried on, and of the others that
+        ranges are of."""
         assert self.data is not None
         data = open_data(self.model, self.data, self.whole_files)
         trial: Sequence[int] = ()
-        if self.search and len(data) > 1:
+        if (self.search or self.effort) and len(data) > 1:
             trial = self._trial_samples(len(data))
-        left_out = {*trial, *held_out(len(data))}
-        rest = [number for number in range(len(data)) if number not in left_out]
-        start = new_profile(self.model, Settings(self._engine()))
-        part = calibrate(self.model, data, start, rest, watch=self.watch)
-        if not trial:
-            return part, part
-        return calibrate(self.model, data, part, trial, watch=self.watch), part
+        return data, trial, _others(len(data), [*trial, *held_out(len(data))])
+
+    def _without_trial_samples(self, model: Model) -> Profile:
+        """The profile of a float model, without what ways are tried on."""
+        data, _, rest = self._parts()
+        start = new_profile(model, Settings(self._engine()))
+        return calibrate(model, data, start, rest, watch=self.watch)
+
+    def _with_trial_samples(self, model: Model, profile: Profile) -> Profile:
+        data, trial, _ = self._parts()
+        return calibrate(model, data, profile, trial, watch=self.watch) if trial else profile
 
     def _trial_samples(self, count: int) -> Sequence[int]:
         """Which of the samples ways are tried on: a third of those that ranges are of."""
@@ -290,7 +338,7 @@ class Quantization:
         return BlockRounding(self._samples(ours), self._engine())
 
     def _trials(
-        self, prepared: Model, profile: Profile, correct: BiasCorrection | None
+        self, prepared: Model, profile: Profile, recipe: Recipe, correct: BiasCorrection | None
     ) -> Sequence[Trial]:
         from qdialect.quantization.search import best_recipe
 
@@ -298,12 +346,35 @@ class Quantization:
             prepared.module,
             prepared.ctx,
             profile,
-            self.recipe,
+            recipe,
             self._samples(self._trial_samples),
             self._runner(prepared.ctx),
             correct,
             self._watch,
         )
+
+    def _improved(
+        self, prepared: Model, profile: Profile, recipe: Recipe, correct: BiasCorrection | None
+    ) -> Improved:
+        """The float model made easier to quantize; UsageError where nothing is left to try it
+        on."""
+        from qdialect.workflows.effort import SECONDS, Effort
+
+        data, trial, rest = self._parts()
+        if not trial or not rest:
+            raise UsageError("effort takes two samples or more", code="missing-data")
+        seen = [rest[n] for n in _spread(len(rest), SEEN_SAMPLES[self.effort])]
+        seconds = self.effort_seconds
+        return Effort(
+            self.effort,
+            SECONDS[self.effort] if seconds is None else seconds,
+            list(data.read(trial)),
+            list(data.read(seen)),
+            self._engine(),
+            self._without_trial_samples,
+            self._runner(prepared.ctx),
+            correct,
+        ).improved(prepared, profile, recipe)
 
     def _ranking(self, prepared: Model, profile: Profile, recipe: Recipe) -> Sequence[Sensitivity]:
         """What each op loses alone, the most first."""
@@ -327,7 +398,8 @@ class Quantization:
             self.whole_files,
             self._engine(),
             self.state,
-            self.workers,
+            # Workers prepare the model of the file, and here it may be a rewritten one.
+            None if self.effort else self.workers,
             prepared,
             roundings,
             self.watch,

@@ -39,9 +39,11 @@ def comparison_page(
     profile: Profile | None = None,
     measured: Measured | None = None,
     front: Sequence[FrontPoint] = (),
+    steps: Sequence[Sequence[str]] = (),
 ) -> str:
     """The report of what was done to a model, with what it did to values on `inputs` (none:
-    random ones), what was `measured` of both, and the `front` of all that was tried. Ranges are
+    random ones), what was `measured` of both, the `front` of all that was tried, and a table of the
+    `steps` of effort. Ranges are
     shown over what `profile` tells of the first model."""
     how = "Quantized" if profile is not None else "Optimized"
     contents = Contents(
@@ -57,7 +59,7 @@ def comparison_page(
         if measured.samples is not None:
             contents.judged = f"Loss on {measured.samples}, in {measured.where}"
         contents.executed, contents.where = measured.rows(), f"In {measured.where}"
-    contents.front = front
+    contents.front, contents.steps = front, steps
     try:
         _measure(contents, before, after, inputs)
     except QError as error:
@@ -109,7 +111,7 @@ def _measure(contents: Contents, before: Model, after: Model, inputs: Sequence[A
     pairs = [(keyed_values(before, engine, x), keyed_values(after, engine, x)) for x in samples]
     by = _followed(before)
     clamps = {key: [each for each in chain if not each[1]] for key, chain in by.items()}
-    contents.layers = compare_layers([(_as_codes(a, b, by), b) for a, b in pairs])
+    contents.layers = compare_layers([(_as_codes(a, b, by), b, ()) for a, b in pairs])
     contents.histograms = _ranges([(_as_codes(a, b, clamps), b) for a, b in pairs])
     what = f"{len(samples)} {'inputs given' if inputs else 'random inputs'}"
     where = {"numpy": "the reference interpreter", "onnxruntime": "ONNX Runtime as written"}

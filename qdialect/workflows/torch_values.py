@@ -53,7 +53,7 @@ class LayerErrors(list[LayerError]):
 def compare_with_torch(reference: Any, model: Any, inputs: Sequence[Any]) -> LayerErrors:
     """See `qdialect.compare_torch`."""
     first, second = (values_inside(each, inputs) for each in (reference, model))
-    return LayerErrors(compare_layers([(first, second)]))
+    return LayerErrors(compare_layers([(first, second, ())]))
 
 
 def values_inside(program: Any, inputs: Sequence[Any]) -> list[KeyedValue]:

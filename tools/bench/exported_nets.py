@@ -222,10 +222,9 @@ def minilm(content: bytes) -> nn.Module:
     return model
 
 
-def export(name: str, target: Path, weights: Path | None = None) -> None:
-    """Write the network called `name`."""
+def network(name: str, weights: Path | None = None) -> nn.Module:
+    """The network called `name`."""
     kind, *rest = name.split("-")
-    dynamic = "dynamic" in rest
     if kind == "minilm":
         if weights is None:
             raise SystemExit("minilm takes its weights")
@@ -233,7 +232,13 @@ def export(name: str, target: Path, weights: Path | None = None) -> None:
     else:
         made = {"encoder": Encoder, "decoder": Decoder, "llama": Llama}[kind]
         model = _seeded(made(**SIZES[rest[0]]))
-    model.eval()
+    return model.eval()
+
+
+def export(name: str, target: Path, weights: Path | None = None) -> None:
+    """Write the network called `name`."""
+    dynamic = name.endswith("-dynamic")
+    model = network(name, weights)
     count = 2 if isinstance(model, Encoder) else 1
     random = torch.Generator().manual_seed(1)
     shape = 2 if dynamic else 1, TOKENS

@@ -28,6 +28,24 @@ QUANTIZERS = {
 }
 """What exports networks, and a quantizer of others."""
 
+SMOOTH = {
+    "neural-compressor": "neural-compressor==2.6",
+    "onnx": "onnx<1.17",
+    "onnxruntime": "onnxruntime==1.19.2",
+    "numpy": "numpy<2",
+    "six": "six",
+}
+"""What ONNX Runtime's SmoothQuant runs with."""
+
+_TORCH = {"torch": "torch==2.14.1", "onnx": "onnx==1.23.2", "onnx2torch": "onnx2torch==1.5.15"}
+MODULES = {
+    "tico": _TORCH
+    | {"torchao": "torchao==0.18.0", "tico": "tico==0.3.0", "transformers": "transformers"},
+    "litert": _TORCH
+    | {"litert-torch": "litert-torch==0.10.0", "ai-edge-quantizer": "ai-edge-quantizer==0.10.0"},
+}
+"""What quantizes modules of PyTorch, by environment."""
+
 _REWRITES = {
     "onnxslim": "import onnxslim; made = lambda m: onnxslim.slim(m)",
     "onnxsim": "import onnxsim; made = lambda m: onnxsim.simplify(m, check_n=0)[0]",

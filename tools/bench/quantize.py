@@ -15,13 +15,14 @@ network gets.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,9 @@ from qdialect.workflows.metrics_of_tasks import TASKS, Task
 from qdialect.workflows.race import race
 from tests.support.tables import put, step, table
 from tools.bench import corpus
-from tools.bench.quantizers import QUANTIZERS
+from tools.bench.quantizers import ANSWERERS, QUANTIZERS
+from tools.bench.real_samples import CALIBRATION, TESTS, real
+from tools.bench.samples import Feeds
 from tools.bench.unseen import NAMES, float_model, unseen
 
 TEST_SEED = 1000
@@ -89,73 +92,119 @@ def task_of(name: str, feeds: Answers, expected: Answers) -> Task | None:
         return None
 
 
+@dataclass(frozen=True)
+class Data:
+    """Samples to calibrate on and others to judge on, and what tells them from other samples."""
+
+    calibration: Sequence[Feeds]
+    tests: Sequence[Feeds]
+
+    @classmethod
+    def of(cls, source: corpus.Source, options: argparse.Namespace) -> Data:
+        """Those that the options ask for."""
+        first, second = source.samples, source.samples
+        if options.data == "real":
+            first, second = (real(source, part) for part in (CALIBRATION, TESTS))
+        later = TEST_SEED + options.seed
+        return cls(first(options.calibration, options.seed), second(options.tests, later))
+
+    def digest(self, path: Path, *, tests: bool) -> str:
+        """Of a float file and samples."""
+        found = hashlib.sha256(path.read_bytes())
+        for feeds in (*self.calibration, *(self.tests if tests else ())):
+            for name, array in sorted(feeds.items()):
+                found.update(name.encode() + array.tobytes())
+        return found.hexdigest()[:16]
+
+
 def quantized(
-    source: corpus.Source, tools: Sequence[str], options: argparse.Namespace, folder: Path
+    source: corpus.Source, tools: Sequence[str], again: Sequence[str], data: Data, folder: Path
 ) -> Iterator[tuple[str, Path | str, float]]:
-    """Tool, the file that it wrote or why none, and its seconds; what is in the folder is used."""
-    calibration = source.samples(options.calibration, options.seed)
+    """Tool, the file that it wrote or why none, and its seconds; a file that is in the folder is
+    used if it is of the same float file and samples."""
+    path = float_model(source)
     for tool in tools:
-        target = folder / f"{source.name}.{tool.replace(' ', '-')}.onnx"
-        said = target.with_suffix(".json")
-        if tool in options.again or not said.exists():
+        answers = tool in ANSWERERS
+        stem = f"{source.name}.{tool.replace(' ', '-')}"
+        target = folder / f"{stem}{'.npz' if answers else '.onnx'}"
+        said, digest = folder / f"{stem}.json", data.digest(path, tests=answers)
+        known = json.loads(said.read_text()) if said.exists() else {}
+        if tool in again or known.get("digest") != digest:
             target.unlink(missing_ok=True)
             start, failed = time.perf_counter(), ""
             try:
                 with step(f"{source.name}: {tool}"):
-                    QUANTIZERS[tool](source, float_model(source), calibration, target)
+                    if answers:
+                        ANSWERERS[tool](source, path, data.calibration, data.tests, target)
+                    else:
+                        QUANTIZERS[tool](source, path, data.calibration, target)
             except Exception as error:
                 failed = (str(error).splitlines() or [repr(error)])[0][:160]
             seconds = time.perf_counter() - start
-            said.write_text(json.dumps({"failed": failed, "seconds": seconds}))
-        known = json.loads(said.read_text())
+            known = {"failed": failed, "seconds": seconds, "digest": digest}
+            said.write_text(json.dumps(known))
         yield tool, known["failed"] or target, known["seconds"]
 
 
 def row(source: corpus.Source, tools: Sequence[str], options: argparse.Namespace) -> Row:
     """One network with each tool."""
-    path = float_model(source)
+    path, data = float_model(source), Data.of(source, options)
+    tests = data.tests
     files: dict[str, File] = {}
-    engines, paths, seconds = {FLOAT: optimized_engine(path)[0]}, {}, {}
-    tests = source.samples(options.tests, TEST_SEED + options.seed)
+    engines = {FLOAT: optimized_engine(path)[0]}
+    made: dict[str, tuple[Answers, float, float]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        for tool, found, taken in quantized(source, tools, options, folder):
+        expected = [engines[FLOAT].run(feeds) for feeds in tests]
+        for tool, found, taken in quantized(source, tools, options.again, data, folder):
             try:
                 if isinstance(found, str):
                     raise RuntimeError(found)
-                engines[tool] = optimized_engine(found)[0]
-                engines[tool].run(tests[0])
-                paths[tool], seconds[tool] = found, taken
+                if tool in ANSWERERS:
+                    made[tool] = *_answered(found, expected), taken
+                else:
+                    engines[tool] = optimized_engine(found)[0]
+                    answers = [engines[tool].run(feeds) for feeds in tests]
+                    made[tool] = answers, found.stat().st_size / 1e6, taken
             except Exception as error:  # what a tool wrote may not run
                 engines.pop(tool, None)
                 files[tool] = File(failed=str(error).splitlines()[0][:160], seconds=taken)
-        size = {tool: found.stat().st_size / 1e6 for tool, found in paths.items()}
-    laps = race(engines, tests[0], options.seconds).laps
-    expected = [engines[FLOAT].run(feeds) for feeds in tests]
+    laps = race(engines, tests[0], options.seconds).laps if options.seconds else {}
     judge, task = judge_of(path, expected), task_of(source.task, tests, expected)
-    for tool in paths:
-        got, lap = [engines[tool].run(feeds) for feeds in tests], laps[tool]
+    for tool, (got, megabytes, taken) in made.items():
         found = judge.judge(got)
         worst = min(found.parts, key=lambda part: part.sqnr_db)
         channels = [db for part in found.parts for db in part.channels if db is not None]
+        lap = laps.get(tool)
         files[tool] = File(
-            lap.ratio,
-            lap.low,
-            lap.high,
-            size[tool],
-            worst.sqnr_db,
-            str(worst.part),
-            min(channels, default=None),
-            len(found.dead),
-            None if task is None else task.judge(got),
-            seconds[tool],
+            megabytes=megabytes,
+            worst=worst.sqnr_db,
+            part=str(worst.part),
+            channel=min(channels, default=None),
+            dead=len(found.dead),
+            metric=None if task is None else task.judge(got),
+            seconds=taken,
         )
-    milliseconds, megabytes = laps[FLOAT].milliseconds, path.stat().st_size / 1e6
+        if lap is not None:
+            times = {"ratio": lap.ratio, "low": lap.low, "high": lap.high}
+            files[tool] = replace(files[tool], **times)
+    milliseconds = laps[FLOAT].milliseconds if laps else math.nan
     ordered = {tool: files[tool] for tool in tools}
-    return Row(
-        source.name, source.task if task else "", milliseconds, megabytes, len(tests), ordered
-    )
+    size = path.stat().st_size / 1e6
+    return Row(source.name, source.task if task else "", milliseconds, size, len(tests), ordered)
+
+
+def _answered(path: Path, expected: Answers) -> tuple[Answers, float]:
+    """What a tool answered to the tests, and the megabytes of what it made (NaN: not said)."""
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in expected[0]}
+        size = float(stored["bytes"]) / 1e6 or math.nan
+    rows = [{name: array[i] for name, array in arrays.items()} for i in range(len(expected))]
+    for name, array in rows[0].items():
+        if array.shape != expected[0][name].shape:
+            raise RuntimeError(f"{name} has the shape {array.shape}")
+    return rows, size
 
 
 def tables(rows: Sequence[Row]) -> str:
@@ -185,10 +234,12 @@ def _cells(file: File) -> tuple[str, ...]:
         said = file.failed.replace("|", "/")[:60]
         return "fails", "", "", said, "", "", "", f"{file.seconds:.0f}"
     spread = f"{file.ratio:.2f} ± {(file.high - file.low) / 2:.2f}{'!' if file.low > 1 else ''}"
+    spread = "" if math.isnan(file.ratio) else spread
     metric = "" if file.metric is None else f"{file.metric:.3f}"
     channel = "" if file.channel is None else f"{file.channel:.1f}"
     loss = f"{file.worst:.1f}", file.part, channel, str(file.dead or "")
-    return spread, f"{file.megabytes:.3g}", *loss, metric, f"{file.seconds:.0f}"
+    size = "" if math.isnan(file.megabytes) else f"{file.megabytes:.3g}"
+    return spread, size, *loss, metric, f"{file.seconds:.0f}"
 
 
 def behind(row: Row, tool: str = "ours") -> list[str]:
@@ -214,6 +265,75 @@ def behind(row: Row, tool: str = "ours") -> list[str]:
     return found
 
 
+MEASURES: Mapping[str, tuple[Callable[[File], float | None], float]] = {
+    "worst part": (lambda file: file.worst, 0.3),
+    "worst channel": (lambda file: file.channel, 0.3),
+    "metric": (lambda file: file.metric, 0.005),
+}
+"""What files are ranked by, and how much of it is no difference."""
+OURS = ("before", "ours", "ours 1", "ours 2")
+
+
+def place(row: Row, tool: str, measure: str, *, as_fast: bool = False) -> tuple[int, int] | None:
+    """The place of a tool of ours among those of others, and the place of the last: 1 if none is
+    better, by more than what is no difference.  `as_fast`: among those that are no slower than it,
+    beyond the quartiles, or of which no time is known.  None where it made nothing to compare."""
+    figure, tie = MEASURES[measure]
+    mine = row.files.get(tool)
+    if mine is None or mine.failed or figure(mine) is None:
+        return None
+    rivals = [
+        figure(file)
+        for name, file in row.files.items()
+        if name not in OURS and not file.failed and not (as_fast and file.low > mine.high)
+    ]
+    own, values = figure(mine), [value for value in rivals if value is not None]
+    assert own is not None
+    better = sum(value > own + tie for value in values)
+    as_good = sum(abs(value - own) <= tie for value in values)
+    return (1 + better, 1 + len(values) - as_good) if values else None
+
+
+def ranks(rows: Sequence[Row]) -> str:
+    """For each tool of ours and each measure: in how many networks none is better, and where all
+    others are."""
+    header = ("", "by", "first or equal", "of those no slower", "last in")
+    lines: list[tuple[str, ...]] = []
+    for tool in OURS:
+        for measure in MEASURES:
+            found = [(row, place(row, tool, measure)) for row in rows]
+            known = [(row, each) for row, each in found if each is not None]
+            if not known:
+                continue
+            fast = [place(row, tool, measure, as_fast=True) for row, _ in known]
+            firsts = (
+                sum(each[0] == 1 for _, each in known),
+                sum(e is None or e[0] == 1 for e in fast),
+            )
+            shares = (f"{n} of {len(known)} ({100 * n / len(known):.0f} %)" for n in firsts)
+            last = [row.model for row, each in known if each[0] == each[1] > 1]
+            lines.append((tool, measure, *shares, ", ".join(last) or "none"))
+    return table(header, lines)
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """A line for each network: each of ours, the best of others, and the place of our best."""
+    tools = [t for t in OURS if any(t in row.files for row in rows)]
+    header = ("network", *tools, "best of others", "which", "metric", "best metric of others")
+    lines: list[tuple[str, ...]] = []
+    for row in rows:
+        good = {name: file for name, file in row.files.items() if not file.failed}
+        peers = {name: file for name, file in good.items() if name not in OURS}
+        mine = [f"{good[t].worst:.1f}" if t in good else "" for t in tools]
+        first = max(peers, key=lambda name: peers[name].worst, default=None)
+        metrics = [good[t].metric for t in tools if t in good]
+        theirs = [file.metric for file in peers.values() if file.metric is not None]
+        own = " / ".join("" if m is None else f"{m:.3f}" for m in metrics)
+        best = (f"{peers[first].worst:.1f}", first) if first else ("", "")
+        lines.append((row.model, *mine, *best, own, f"{max(theirs):.3f}" if theirs else ""))
+    return table(header, lines)
+
+
 def read_figures(path: Path) -> list[Row]:
     """The rows of an earlier run."""
     found = json.loads(path.read_text(encoding="utf-8"))
@@ -225,11 +345,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [*NAMES, *corpus.SOURCES, *corpus.HELD_OUT]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="+", choices=names, default=names)
-    parser.add_argument("--tools", nargs="+", choices=QUANTIZERS, default=list(QUANTIZERS))
+    known_tools = [*QUANTIZERS, *ANSWERERS]
+    parser.add_argument("--tools", nargs="+", choices=known_tools, default=known_tools)
     parser.add_argument("--calibration", type=int, default=64, help="samples to calibrate on")
     parser.add_argument("--tests", type=int, default=64, help="other samples to compare on")
     parser.add_argument("--seed", type=int, default=1, help="of both kinds of samples")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of timing for each network")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of timing (0: none)")
+    parser.add_argument("--data", choices=("made", "real"), default="made")
     parser.add_argument("--keep", type=Path, help="keep the files there, and use those that are")
     parser.add_argument("--again", nargs="*", default=[], help="tools whose files are made anew")
     parser.add_argument("--json", type=Path, help="write the figures there too")
@@ -245,7 +367,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.json is not None:
             options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     late = [line for row in rows for line in behind(row)]
-    text = tables(rows) + "\n\nBehind:\n\n" + "\n".join(f"- {line}" for line in late or ["nothing"])
+    text = "\n\n".join((summary(rows), ranks(rows), tables(rows)))
+    text += "\n\nBehind:\n\n" + "\n".join(f"- {line}" for line in late or ["nothing"])
     print(text)
     if options.document is not None:
         put(options.document, "bench_quantize", text)

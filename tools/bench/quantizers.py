@@ -1,8 +1,14 @@
 """What quantizes a network in the comparison: each takes a float file and samples, writes a file.
 
-Ours is the command with no setting, in a process of its own; an earlier state of this package is
-the same command with another folder of modules.  ONNX Runtime's tools and NNCF have their
-documented defaults, per channel where they can be told to.
+Ours is the command with no setting, or with an effort, in a process of its own; an earlier state of
+this package is the same command with another folder of modules.  ONNX Runtime's tools and NNCF have
+their documented defaults, per channel where they can be told to; beside them what they offer for
+accuracy: SmoothQuant by Neural Compressor, and NNCF's exact bias correction with asymmetric values.
+
+PyTorch's, TICO's and LiteRT's quantizers (`peer_makers`) take the network as a module of PyTorch:
+the one that its exporter wrote, or what onnx2torch makes of the file.  What they make does not run
+in ONNX Runtime: they answer the test samples in the runtime that their authors give, and no time
+is compared.
 """
 
 # pyright: basic
@@ -20,7 +26,7 @@ import onnx.version_converter
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from tools.bench import corpus, others
+from tools.bench import corpus, others, unseen
 from tools.bench.corpus import Source
 from tools.bench.samples import Feeds
 
@@ -28,22 +34,26 @@ HERE = Path(__file__).parents[2]
 Quantizer = Callable[[Source, Path, Sequence[Feeds], Path], None]
 """From the network, its float file and samples to a file."""
 
-LIMIT = 240.0
-"""Seconds after which a quantizer in a process of its own is given up."""
+MAKERS = Path(__file__).with_name("peer_makers")
+LIMIT, LONG = 240.0, 900.0
+"""Seconds after which a quantizer in a process of its own is given up, without a setting and with
+one."""
 
 COMMAND = "import sys; from qdialect.cli.qopt import main; sys.exit(main(sys.argv[1:]))"
 
 NNCF = """
 import sys, logging, numpy as np, onnx, nncf
 logging.disable(logging.WARNING)
-source, data, target, kind, controlled = sys.argv[1:]
+source, data, target, kind, how = sys.argv[1:]
 model = onnx.load(source)
 with np.load(data) as arrays:
     stacked = {name: arrays[name] for name in arrays.files}
 count = len(next(iter(stacked.values())))
 samples = [{name: array[i] for name, array in stacked.items()} for i in range(count)]
 options = {"model_type": nncf.ModelType.TRANSFORMER} if kind == "transformer" else {}
-if controlled == "controlled":
+if how == "accurate":
+    options |= {"fast_bias_correction": False, "preset": nncf.QuantizationPreset.MIXED}
+if how == "controlled":
     import onnxruntime
     session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
     wanted = [session.run(None, sample) for sample in samples]
@@ -76,14 +86,14 @@ def write_samples(feeds: Sequence[Feeds], path: Path) -> Path:
     return path
 
 
-def ours(modules: Path = HERE) -> Quantizer:
-    """`qopt quantize` of the package in the folder `modules`."""
+def ours(*flags: str, modules: Path = HERE) -> Quantizer:
+    """`qopt quantize` with `flags`, of the package in the folder `modules`."""
 
     def quantize(_: Source, path: Path, feeds: Sequence[Feeds], target: Path) -> None:
         data = write_samples(feeds, target.with_suffix(".npz"))
-        arguments = ["quantize", str(path), "--data", str(data), "-o", str(target)]
+        arguments = ["quantize", str(path), "--data", str(data), "-o", str(target), *flags]
         command = [sys.executable, "-P", "-c", COMMAND, *arguments, "--force", "--quiet"]
-        others.run(command, LIMIT, PYTHONPATH=str(modules))
+        others.run(command, LONG if flags else LIMIT, PYTHONPATH=str(modules))
 
     return quantize
 
@@ -95,6 +105,8 @@ def _prepared(source: Source, path: Path, target: Path) -> Path:
     model = onnx.load(path)
     if next(o.version for o in model.opset_import if not o.domain) < corpus.OPSET:
         model = onnx.version_converter.convert_version(model, corpus.OPSET)
+    for index, node in enumerate(model.graph.node):  # SmoothQuant tells nodes by their names
+        node.name = node.name or f"node_{index}"
     onnx.save(model, newer)
     try:
         quant_pre_process(newer, prepared, skip_symbolic_shape=not source.inputs)
@@ -120,13 +132,21 @@ def _dynamic(source: Source, path: Path, feeds: Sequence[Feeds], target: Path) -
     quantize_dynamic(_prepared(source, path, target), target, per_channel=True)
 
 
-def _nncf(*, controlled: bool) -> Quantizer:
+def _smooth(source: Source, path: Path, feeds: Sequence[Feeds], target: Path) -> None:
+    """ONNX Runtime's static tool with `SmoothQuant`, which needs releases that go together."""
+    python = others.environment(corpus.CACHE / "smooth", others.SMOOTH)
+    data = write_samples(feeds, target.with_suffix(".npz"))
+    prepared = _prepared(source, path, target)
+    script = MAKERS / "of_smooth.py"
+    others.run([str(python), "-P", str(script), str(prepared), str(data), str(target)], LIMIT)
+
+
+def _nncf(how: str) -> Quantizer:
     def quantize(_: Source, path: Path, feeds: Sequence[Feeds], target: Path) -> None:
         python = others.environment(corpus.CACHE / "quantizers", others.QUANTIZERS)
         data = write_samples(feeds, target.with_suffix(".npz"))
         nodes = onnx.load(path, load_external_data=False).graph.node
         kind = "transformer" if any(n.op_type == "Softmax" for n in nodes[:-1]) else "other"
-        how = "controlled" if controlled else "plain"
         command = [str(python), "-P", "-c", NNCF, str(path), str(data), str(target), kind, how]
         others.run(command, LIMIT)
 
@@ -136,9 +156,42 @@ def _nncf(*, controlled: bool) -> Quantizer:
 QUANTIZERS: Mapping[str, Quantizer] = {
     "runtime static": _static,
     "runtime dynamic": _dynamic,
-    "NNCF": _nncf(controlled=False),
-    "NNCF controlled": _nncf(controlled=True),
-    "before": ours(Path(os.environ.get("QDIALECT_BEFORE", HERE))),
+    "runtime smooth": _smooth,
+    "NNCF": _nncf("plain"),
+    "NNCF accurate": _nncf("accurate"),
+    "NNCF controlled": _nncf("controlled"),
+    "before": ours(modules=Path(os.environ.get("QDIALECT_BEFORE", HERE))),
     "ours": ours(),
+    "ours 1": ours("--effort", "1"),
+    "ours 2": ours("--effort", "2"),
 }
 """`before` is the package in the folder that `QDIALECT_BEFORE` names."""
+
+Answerer = Callable[[Source, Path, Sequence[Feeds], Sequence[Feeds], Path], None]
+"""From the network, its float file, samples to calibrate on and others to what is answered to the
+others: an .npz of outputs by name, and `bytes` of weights."""
+
+
+def _module(environment: str, tool: str) -> Answerer:
+    def answer(
+        source: Source, path: Path, feeds: Sequence[Feeds], tests: Sequence[Feeds], target: Path
+    ) -> None:
+        python = others.environment(corpus.CACHE / environment, others.MODULES[environment])
+        calibration = write_samples(feeds, target.with_suffix(".c.npz"))
+        asked = write_samples(tests, target.with_suffix(".t.npz"))
+        script = str(MAKERS / "of_module.py")
+        command = [str(python), "-P", script, tool, source.name, str(path), str(calibration)]
+        weights = unseen.minilm_weights() if source.name.startswith("minilm-d") else ""
+        others.run([*command, str(asked), str(target), str(weights)], LIMIT)
+
+    return answer
+
+
+ANSWERERS: Mapping[str, Answerer] = {
+    "PT2E x86": _module("tico", "x86"),
+    "PT2E xnnpack": _module("tico", "xnnpack"),
+    "TICO": _module("tico", "tico"),
+    "TICO GPTQ": _module("tico", "tico-gptq"),
+    "AI Edge static": _module("litert", "static_wi8_ai8"),
+    "AI Edge dynamic": _module("litert", "dynamic_wi8_afp32"),
+}

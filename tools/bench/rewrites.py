@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -69,19 +69,21 @@ def line(
     tests: Sequence[Mapping[str, np.ndarray]],
     judge: Judge,
     folder: Path,
-    target: str,
+    options: argparse.Namespace,
 ) -> Line | None:
     """The network with some rewrites; None where they find nothing to do."""
     start, changed = time.perf_counter(), Model(model.module.clone(), model.ctx.clone())
-    recipe, done = Recipe.of_target(get_target(target)), list[Rewritten]()
+    target, done = get_target(options.target), list[Rewritten]()
+    recipe = replace(Recipe.of_target(target), keep_float=frozenset(options.keep_float))
     for rewrite in chosen:
         found = measured(changed.module, changed.ctx, samples, "onnxruntime")
         if (made := rewrite(changed.module, changed.ctx, found, recipe)) is not None:
             done.append(made)
+            recipe = replace(recipe, keep_float=recipe.keep_float | made.keep_float)
     if chosen and not done:
         return None
     data = write_samples(samples, folder / "samples.npz")
-    work = Quantization(changed, recipe, get_target(target), data=data)
+    work = Quantization(changed, recipe, target, data=data)
     written, seconds = work.run().model, time.perf_counter() - start
     qd.save(written, folder / "quantized.onnx")
     engine = optimized_engine(folder / "quantized.onnx")[0]
@@ -137,7 +139,7 @@ def lines(name: str, options: argparse.Namespace) -> list[Line]:
                 tests,
                 judge,
                 Path(folder),
-                options.target,
+                options,
             )
             if found is not None:
                 made.append(found)
@@ -184,6 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", nargs="+", choices=names, required=True)
     parser.add_argument("--only", nargs="*", help="these rewrites alone")
     parser.add_argument("--target", default="onnxruntime")
+    parser.add_argument("--keep-float", nargs="*", default=[], help="keys of ops left float")
     parser.add_argument("--calibration", type=int, default=32, help="samples to calibrate on")
     parser.add_argument("--tests", type=int, default=16, help="other samples to compare on")
     parser.add_argument("--seed", type=int, default=1, help="of both kinds of samples")

@@ -1,4 +1,5 @@
-"""Inputs for the networks of the corpus: made here, from a seed, never fetched."""
+"""Inputs for the networks of the corpus: made here, from a seed, never fetched, unless there is
+other material (`material.py`)."""
 
 # pyright: basic
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from tools.bench.material import GIVEN
 from tools.bench.text_images import classifier_input, text_line, text_lines
 
 Feeds = dict[str, np.ndarray]
@@ -27,7 +29,10 @@ def _as_tensor(pixels: np.ndarray) -> np.ndarray:
 
 
 def scene(random: np.random.Generator, size: int) -> np.ndarray:
-    """Clouds with the spectrum of photographs, and a few shapes with edges."""
+    """Clouds with the spectrum of photographs, and a few shapes with edges; a picture where some
+    are given."""
+    if given := GIVEN.get().scene:
+        return given(random, size)
     frequency = np.hypot(np.fft.fftfreq(size)[:, None], np.fft.rfftfreq(size)[None])
     frequency[0, 0] = 1.0
     noise = random.normal(size=(3, size, size // 2 + 1, 2)) @ np.array([1, 1j])
@@ -80,7 +85,10 @@ def pages(count: int, seed: int, size: int = 320) -> list[Feeds]:
         while y < size - 30:
             height = int(random.integers(10, 30))
             font = ImageFont.load_default(size=height)
-            words = " ".join(f"{random.integers(1 << 20):x}" for _ in range(random.integers(1, 6)))
+            count = random.integers(1, 6)
+            words = " ".join(f"{random.integers(1 << 20):x}" for _ in range(count))
+            if given := GIVEN.get().words:
+                words = given(random)
             ink = tuple(map(int, random.integers(0, 100, size=3)))
             draw.text((int(random.integers(4, 60)), y), words, font=font, fill=ink)
             y += height + int(random.integers(6, 30))

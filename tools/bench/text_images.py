@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from tools.bench.material import GIVEN
+
 HEIGHT, WIDTH = 48, 192
 
 _WORDS = """
@@ -37,6 +39,8 @@ class TextLine(NamedTuple):
 
 
 def _text(random: np.random.Generator) -> str:
+    if given := GIVEN.get().words:
+        return given(random)
     words = [str(random.choice(WORDS)) for _ in range(random.integers(1, 4))]
     if random.random() < 0.4:
         words.append(str(random.integers(10, 99_999)))

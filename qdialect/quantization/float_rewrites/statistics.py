@@ -89,7 +89,7 @@ def measured_along(
     plan = Instrumented(clone, function)
     values = numbered(function)
     arguments: Sequence[SSAValue] = function.body.block.args
-    names = dict(zip(arguments, argument_names(function), strict=True))
+    names: dict[SSAValue, str] = dict(zip(arguments, argument_names(function), strict=True))
     dims = {str(n): tuple(kept.get(n, ())) for n in range(len(values))}
     for number, value in enumerate(values):
         if not float_value(value) or is_constant(value):

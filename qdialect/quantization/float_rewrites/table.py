@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from qdialect.quantization.float_rewrites.base import FloatRewrite
 from qdialect.quantization.float_rewrites.equalize import Equalize
+from qdialect.quantization.float_rewrites.smooth import Smooth
 
 CHEAP, THOROUGH = 1, 2
 """Levels of effort: what adds nothing to the graph, and all."""
@@ -13,4 +14,7 @@ CHEAP, THOROUGH = 1, 2
 
 def rewrites(level: int) -> Sequence[FloatRewrite]:
     """Those of a level, in the order in which they are best done."""
-    return [Equalize()] if level >= CHEAP else []
+    found: list[FloatRewrite] = [Equalize()] if level >= CHEAP else []
+    if level >= THOROUGH:
+        found += [Smooth(), Smooth("smooth codes", on_codes=True)]
+    return found

@@ -93,7 +93,7 @@ class Costs:
 
     def of_weights(self, op: Operation, value: SSAValue, labels: Labels) -> Iterator[Term]:
         """The rounding of the weights of a contraction of a value."""
-        acc = self._contraction(op, value)
+        acc = self.contraction(op, value)
         if acc is None or value not in self.known:
             return
         weights = real_array(op.operands[acc.rhs], self.ctx.blobs)
@@ -123,7 +123,7 @@ class Costs:
         op = value.owner
         if self.recipe.per_channel or not isinstance(op, Operation) or not labels.any():
             return
-        acc = self._contraction(op, None)
+        acc = self.contraction(op, None)
         if acc is None or op.operands[acc.lhs] not in self.known:
             return
         weights = real_array(op.operands[acc.rhs], self.ctx.blobs)
@@ -140,8 +140,8 @@ class Costs:
         powers = np.sign(own).astype(np.float64)
         yield RoundedValue(np.abs(own), -largest, largest, gains, squares, levels, powers)
 
-    def _contraction(self, op: Operation, value: SSAValue | None) -> Accumulator | None:
-        """The accumulator of an op that multiplies a value with constant weights."""
+    def contraction(self, op: Operation, value: SSAValue | None) -> Accumulator | None:
+        """The accumulator of an op that multiplies a value (None: any) with constant weights."""
         behavior = self.ctx.behaviors.get(op)
         acc = None if behavior is None else behavior.accumulator
         if acc is None or acc.channels is None:
@@ -156,15 +156,15 @@ class Costs:
     def _gains(self, op: Operation, value: SSAValue, labels: Labels) -> Array:
         """What noise of power 1 in each channel of a value is in the result of an op, over the
         power of that; of the shape of the labels."""
-        acc = self._contraction(op, value)
+        acc = self.contraction(op, value)
         if acc is not None:
             weights = real_array(op.operands[acc.rhs], self.ctx.blobs)
             assert weights is not None
             axis = acc.lhs_axis(op)
             inner = np.broadcast_to(inner_channels(op, acc), weights.shape).reshape(-1)
             count = shape_of(value)[axis]
-            sums = np.bincount(inner, np.square(weights).reshape(-1), count)
-            sums *= self._groups(op, acc) / shape_of(op.results[0])[acc.result_axis(op)]
+            sums = np.bincount(inner, np.square(weights).reshape(-1), count).astype(np.float64)
+            sums *= acc.repeats(op) / shape_of(op.results[0])[acc.result_axis(op)]
             return _spread(sums / self._power(op.results[0]), labels, axis)
         others = [other for other in op.operands if other is not value and other in self.known]
         behavior = self.ctx.behaviors.get(op)
@@ -180,10 +180,6 @@ class Costs:
         dims = [d for d in range(labels.ndim) if labels.shape[d] > 1]
         own = along(self.known[value], dims)[2]
         return np.full(labels.shape, 1 / labels.size) / max(float(own.mean()), _LEAST)
-
-    def _groups(self, op: Operation, acc: Accumulator) -> float:
-        """By how many results each row of weights is used."""
-        return float(acc.repeats(op))
 
     def _power(self, value: SSAValue) -> float:
         found = self.known.get(value)
@@ -254,7 +250,7 @@ def _rows_term(
     order = np.argsort(places, kind="stable")
     starts = np.searchsorted(places[order], np.arange(len(distinct)))
     largest = np.maximum.reduceat(rows[:, order], starts, axis=1)
-    energies = np.bincount(places, power)
+    energies = np.bincount(places, power).astype(np.float64)
     signs = np.sign(distinct).astype(np.float64)
     if per_row:
         return RoundedRows(np.abs(distinct), largest, energies, costs, levels, signs)

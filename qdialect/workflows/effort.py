@@ -1,0 +1,187 @@
+"""Making a float model easier to quantize, as far as data confirms it and time lets: `--effort`.
+
+Two kinds of steps are tried.  A *rewrite* (`quantization.float_rewrites`) gives a float model of
+the same function whose values and weights lose less when they are rounded; the ranges are then
+those of the new model, measured again.  A *rounding* (`quantization.weight_rounding`) leaves the
+float model and chooses other codes of its weights than the nearest.
+
+Rewrites are tried in falling order of the gain that their own model of the loss foretells, each on
+what was kept so far; roundings come last, as they are of the weights that are then there.  A step
+is kept if the quantized model is nearer to the float one on samples that it has not seen, by more
+than they leave in doubt (`search.surely`).  One that would take longer than the time that is left,
+by what the step before took, is not tried, and the report says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import fmean
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from qdialect.quantization.float_rewrites.statistics import measured
+from qdialect.quantization.float_rewrites.table import rewrites
+from qdialect.quantization.search import Scoring, gains_of, surely, while_hopeful
+from qdialect.quantization.weight_rounding import Method, WeightRounding
+from qdialect.workflows.effort_steps import Step
+from qdialect.workflows.model import Model
+
+if TYPE_CHECKING:
+    from qdialect.profile.engines import EngineName
+    from qdialect.profile.record import Profile
+    from qdialect.quantization.apply_profile import Correct
+    from qdialect.quantization.float_rewrites.base import FloatRewrite
+    from qdialect.quantization.float_rewrites.statistics import Statistics
+    from qdialect.quantization.recipe import Recipe
+    from qdialect.quantization.search import Arrays, OpenRun
+
+    Calibrate = Callable[[Model], Profile]
+    """The profile of a float model on the samples that ranges are of while steps are tried."""
+    Make = Callable[[], "tuple[State, str] | str"]
+    """The state after a step and what it changed, or why there is none."""
+    Attempt = tuple[str, Make]
+    Watch = Callable[[Iterable[Attempt], int], Iterable[Attempt]]
+
+SECONDS = {0: 0.0, 1: 120.0, 2: 1200.0}
+"""How long steps are tried at each level, where nobody says."""
+
+ROUNDINGS: Mapping[int, Sequence[Method]] = {1: ("gptq",), 2: ("gptq", "descent")}
+"""Methods of rounding that are tried at a level."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A float model, its profile, how it is quantized, and how its weights are rounded (None: to
+    the nearest)."""
+
+    model: Model
+    profile: Profile
+    recipe: Recipe
+    rounding: Correct | None = None
+
+
+@dataclass(frozen=True)
+class Improved:
+    """The best state that was found, and the steps that were tried."""
+
+    state: State
+    steps: Sequence[Step]
+
+
+@dataclass
+class Effort:
+    """Tries the steps of a `level` for about so many `seconds`.
+
+    `samples` judge what is tried, and nothing else sees them; `seen` are others, that statistics
+    and roundings are of. `calibrate` gives the profile of a rewritten model. `watch` sees the names
+    of steps go by.
+    """
+
+    level: int
+    seconds: float
+    samples: Sequence[Arrays]
+    seen: Sequence[Arrays]
+    engine: EngineName
+    calibrate: Calibrate
+    open_run: OpenRun
+    correct: Correct | None = None
+    watch: Watch = lambda names, total: names
+
+    def improved(self, prepared: Model, profile: Profile, recipe: Recipe) -> Improved:
+        """The best that is found from a float model that was prepared, which stays as it is."""
+        search = _Search(self, State(prepared, profile, recipe))
+        attempts = search.attempts()
+        for name, make in self.watch(attempts, len(attempts)):
+            search.attempt(name, make)
+        return Improved(search.best, search.steps)
+
+
+class _Search:
+    """The steps so far; `best` is the state that they end in."""
+
+    def __init__(self, effort: Effort, start: State) -> None:
+        self.effort, self.best = effort, start
+        self.steps: list[Step] = []
+        self._began, self._longest = monotonic(), 0.0
+        self._known: tuple[Model, Statistics] | None = None
+        model, run = start.model, effort.open_run
+        self._scoring = Scoring(
+            model.module, model.ctx, start.profile, start.recipe, effort.samples, run
+        )
+        self._scores = list(self._scored(start))
+
+    def attempts(self) -> Sequence[Attempt]:
+        """The names of steps, and what makes the state after each."""
+        found: list[Attempt] = []
+        for rewrite in self._in_order():
+            found.append((rewrite.name, partial(self._rewritten, rewrite)))
+        for method in ROUNDINGS[self.effort.level]:
+            found.append((method, partial(self._rounded, method)))
+        return found
+
+    def attempt(self, name: str, make: Make) -> None:
+        """Try a step if there is time, and keep it if it is surely better."""
+        began = monotonic()
+        if began - self._began + self._longest > self.effort.seconds:
+            self.steps.append(Step(name, None, False, 0.0, why="there was no time"))
+            return
+        made = make()
+        if isinstance(made, str):
+            self.steps.append(Step(name, None, False, monotonic() - began, why=made))
+            return
+        state, done = made
+        scores = while_hopeful(self._scores, self._scored(state))
+        gains = gains_of(self._scores, scores)
+        kept = surely(gains)
+        if kept:
+            self.best, self._scores = state, scores
+        took = monotonic() - began
+        self._longest = max(self._longest, took)
+        self.steps.append(Step(name, fmean(gains), kept, took, done))
+
+    def _scored(self, state: State) -> Iterator[float]:
+        model, correct = state.model, self.effort.correct
+        return self._scoring.scores(
+            model.module, model.ctx, state.profile, state.recipe,
+            correct=correct, rounding=state.rounding,
+        )  # fmt: skip
+
+    def _in_order(self) -> Sequence[FloatRewrite]:
+        """The rewrites by the gain that each foretells alone, the largest first."""
+        found: list[tuple[float, FloatRewrite]] = []
+        for rewrite in rewrites(self.effort.level):
+            copy = _copy(self.best.model)
+            done = rewrite(copy.module, copy.ctx, self._statistics(), self.best.recipe)
+            if done is None:
+                self.steps.append(Step(rewrite.name, None, False, 0.0, why="nothing to gain"))
+            else:
+                found.append((done.gain, rewrite))
+        return [rewrite for _, rewrite in sorted(found, key=lambda each: -each[0])]
+
+    def _statistics(self) -> Statistics:
+        """Those of the best model so far."""
+        model = self.best.model
+        if self._known is None or self._known[0] is not model:
+            found = measured(model.module, model.ctx, self.effort.seen, self.effort.engine)
+            self._known = model, found
+        return self._known[1]
+
+    def _rewritten(self, rewrite: FloatRewrite) -> tuple[State, str] | str:
+        """The state after a rewrite, or why there is none."""
+        copy = _copy(self.best.model)
+        done = rewrite(copy.module, copy.ctx, self._statistics(), self.best.recipe)
+        if done is None:
+            return "nothing to gain any more"
+        recipe = self.best.recipe
+        recipe = replace(recipe, keep_float=recipe.keep_float | done.keep_float)
+        return State(copy, self.effort.calibrate(copy), recipe), str(done)
+
+    def _rounded(self, method: Method) -> tuple[State, str]:
+        rounding = WeightRounding(self.effort.seen, self.effort.engine, method)
+        return replace(self.best, rounding=rounding), "codes of weights"
+
+
+def _copy(model: Model) -> Model:
+    return Model(model.module.clone(), model.ctx.clone())

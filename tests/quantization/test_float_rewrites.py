@@ -1,0 +1,147 @@
+"""Rewrites of float models: the function stays, and less is lost by rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import qdialect as qd
+from qdialect.quantization.float_rewrites.base import FloatRewrite
+from qdialect.quantization.float_rewrites.equalize import Equalize
+from qdialect.quantization.float_rewrites.smooth import Smooth
+from qdialect.quantization.float_rewrites.statistics import Statistics, measured
+from qdialect.quantization.recipe import Recipe
+from qdialect.targets.installed import get_target
+from qdialect.workflows.model import Model
+
+Arrays = Mapping[str, NDArray[Any]]
+SIZE = 16
+
+
+def dense(array: NDArray[Any]) -> str:
+    kind = f"tensor<{'x'.join(map(str, array.shape))}xf32>"
+    return f"nn.constant dense<{array.astype('f4').tolist()}> : {kind} : {kind}"
+
+
+def spread_sizes(seed: int = 0) -> NDArray[np.float64]:
+    return np.exp(np.random.default_rng(seed).normal(0, 1.5, SIZE))
+
+
+def chain() -> str:
+    """Two convolutions with a relu between, whose channels are of other sizes."""
+    random, sizes = np.random.default_rng(1), spread_sizes()
+    first = random.normal(0, 1, (SIZE, 4, 1, 1)) * sizes[:, None, None, None]
+    second = random.normal(0, 1, (6, SIZE, 3, 3)) / sizes[None, :, None, None]
+    x, h, y = "tensor<1x4x6x6xf32>", f"tensor<1x{SIZE}x6x6xf32>", "tensor<1x6x6x6xf32>"
+    return f"""
+func.func @main(%x: {x} {{nn.name = "x"}}) -> {y} {{
+  %w = {dense(first)}
+  %v = {dense(second)}
+  %0 = nn.conv2d %x, %w {{nn.key = "first"}} : ({x}, tensor<{SIZE}x4x1x1xf32>) -> {h}
+  %1 = nn.relu %0 {{nn.key = "relu"}} : ({h}) -> {h}
+  %2 = nn.conv2d %1, %v pads [1, 1, 1, 1] {{nn.key = "second"}}
+    : ({h}, tensor<6x{SIZE}x3x3xf32>) -> {y}
+  func.return %2 : {y}
+}}
+"""
+
+
+def gated() -> str:
+    """A gelu, of which a few channels are large, and two products of it."""
+    random, sizes = np.random.default_rng(1), spread_sizes()
+    first = random.normal(0, 1, (SIZE, 8)) * sizes[:, None]
+    second = random.normal(0, 1, (2, 6, SIZE)) / sizes
+    x, h, y = "tensor<5x8xf32>", f"tensor<5x{SIZE}xf32>", "tensor<5x6xf32>"
+    return f"""
+func.func @main(%x: {x} {{nn.name = "x"}}) -> {y} {{
+  %w = {dense(first)}
+  %u = {dense(second[0])}
+  %v = {dense(second[1])}
+  %0 = nn.fully_connected %x, %w {{nn.key = "first"}} : ({x}, tensor<{SIZE}x8xf32>) -> {h}
+  %1 = nn.gelu %0 {{nn.key = "gelu"}} : ({h}) -> {h}
+  %2 = nn.fully_connected %1, %u {{nn.key = "a"}} : ({h}, tensor<6x{SIZE}xf32>) -> {y}
+  %3 = nn.fully_connected %1, %v {{nn.key = "b"}} : ({h}, tensor<6x{SIZE}xf32>) -> {y}
+  %4 = nn.add %2, %3 {{nn.key = "sum"}} : ({y}, {y}) -> {y}
+  func.return %4 : {y}
+}}
+"""
+
+
+NETS: Mapping[str, tuple[str, tuple[int, ...], FloatRewrite]] = {
+    "equalize": (chain(), (1, 4, 6, 6), Equalize()),
+    "smooth": (gated(), (5, 8), Smooth(on_codes=True)),
+}
+
+
+def read(folder: Path, name: str) -> tuple[Model, Sequence[Arrays], FloatRewrite]:
+    text, shape, rewrite = NETS[name]
+    path, random = folder / "net.mlir", np.random.default_rng(5)
+    path.write_text(text)
+    samples = [{"x": random.normal(0, 1, shape).astype("f4")} for _ in range(24)]
+    model = qd.load(path)
+    model.ctx.target = get_target("onnxruntime")
+    return model, samples, rewrite
+
+
+def rewritten(model: Model, samples: Sequence[Arrays], rewrite: FloatRewrite) -> Model:
+    changed = Model(model.module.clone(), model.ctx.clone())
+    found = measured(changed.module, changed.ctx, samples, "numpy")
+    made = rewrite(changed.module, changed.ctx, found, Recipe())
+    assert made is not None
+    assert made.groups == 1
+    assert made.channels == SIZE
+    assert made.gain > 3
+    return changed
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_the_function_stays(name: str, tmp_path: Path) -> None:
+    model, samples, rewrite = read(tmp_path, name)
+    changed = rewritten(model, samples, rewrite)
+    changed.module.verify()
+    for sample in samples[:3]:
+        (before,), (after,) = (qd.run(each, sample).values() for each in (model, changed))
+        assert not np.array_equal(before, after)
+        np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-5 * np.abs(before).max())
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_less_is_lost(name: str, tmp_path: Path) -> None:
+    model, samples, rewrite = read(tmp_path, name)
+    found = measured(model.module, model.ctx, samples, "numpy")
+    changed = Model(model.module.clone(), model.ctx.clone())
+    made = rewrite(changed.module, changed.ctx, found, Recipe())
+    assert made is not None
+    np.savez(tmp_path / "data.npz", x=np.stack([sample["x"] for sample in samples]))
+    losses: list[float] = []
+    for each, kept in ((model, frozenset[str]()), (changed, made.keep_float)):
+        recipe = Recipe(keep_float=kept)
+        quantized = qd.quantize(
+            each, tmp_path / "data.npz", recipe=recipe, target="onnxruntime"
+        ).model
+        pairs = [(qd.run(model, s), qd.run(quantized, s)) for s in samples[:6]]
+        noise = [np.square(a[n] - b[n]).mean() for a, b in pairs for n in a]
+        losses.append(float(np.mean(noise)))
+    assert losses[1] < 0.7 * losses[0]
+
+
+def test_statistics_are_those_of_the_values(tmp_path: Path) -> None:
+    model, samples, _ = read(tmp_path, "equalize")
+    found = measured(model.module, model.ctx, samples, "numpy")
+    x = np.stack([sample["x"] for sample in samples])
+    assert found.count == len(samples)
+    assert found.channels[0].low.shape == (1, 4, 1, 1)
+    np.testing.assert_allclose(found.channels[0].low.reshape(-1), x.min(axis=(0, 1, 3, 4)))
+    power = np.square(x, dtype=float).mean(axis=(0, 1, 3, 4))
+    np.testing.assert_allclose(found.channels[0].power.reshape(-1), power, rtol=1e-6)
+
+
+def test_there_is_nothing_to_do_without_statistics_or_groups(tmp_path: Path) -> None:
+    model, _, _ = read(tmp_path, "equalize")
+    assert Smooth()(model.module, model.ctx, Statistics(), Recipe()) is None
+    assert Equalize()(model.module, model.ctx, Statistics(), Recipe()) is None

@@ -1,0 +1,1 @@
+"""Programs that call other quantizers, each in an environment that has what it imports."""
