@@ -1,5 +1,7 @@
 """Steps and zero points of weights in blocks."""
 
+# pyright: basic
+
 from __future__ import annotations
 
 import numpy as np
