@@ -28,7 +28,7 @@ overflows or becomes subnormal; otherwise each new constant is rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from qdialect.analysis.channel_labels import Absorber, Labels, Term
+from qdialect.analysis.channel_shifts import ShiftWalk
 from qdialect.analysis.channel_walk import Walk
 from qdialect.context import QContext
 
@@ -53,16 +54,31 @@ class ChannelGroup:
     absorbers: tuple[Absorber, ...]
 
 
+def find_shifts(function: FuncOp, ctx: QContext) -> list[ChannelGroup]:
+    """The groups of `function` to whose channels any numbers may be added, in program order: +k
+    has s_k added, -k subtracted. It goes into the
+    biases of the op before and, times its weights, of the op behind: not past padding, whose zeros
+    do not move, nor past a relu."""
+    walk = ShiftWalk(ctx)
+    walk.run(function.body.block)
+    walk.settle()
+    return [group for group, _ in groups_of(walk, function)]
+
+
 def find_groups(function: FuncOp, ctx: QContext) -> list[ChannelGroup]:
     """The groups of `function` whose channels may have any positive factors, in program order."""
     walk = Walk(ctx)
     walk.run(function.body.block)
     walk.settle()
-    return _groups(walk, function)
+    return [group for group, _ in groups_of(walk, function)]
 
 
-def _groups(walk: Walk, function: FuncOp) -> list[ChannelGroup]:
-    """Classes that meet in a value are one group."""
+Name = Callable[[Labels], Labels]
+"""Labels by their number in a group, of labels that stand for classes; 0 of other groups'."""
+
+
+def groups_of(walk: Walk, function: FuncOp) -> list[tuple[ChannelGroup, Name]]:
+    """Classes that meet in a value are one group; and how they are called in it."""
     block = function.body.block
     values = {
         value: walk.classes.roots(labels)
@@ -85,18 +101,15 @@ def _groups(walk: Walk, function: FuncOp) -> list[ChannelGroup]:
     for root in leader:
         members.setdefault(find(root), []).append(root)
     members.pop(0, None)
-    roots = [
-        (each, tuple((walk.classes.roots(term.labels), term.sign) for term in each.terms))
-        for each in walk.absorbers
-    ]
+    roots = [_renamed(each, walk.classes.roots) for each in walk.absorbers]
     return [_group(sorted(found), values, roots) for found in members.values()]
 
 
 def _group(
     found: Sequence[int],
     values: Mapping[SSAValue, Labels],
-    absorbers: Sequence[tuple[Absorber, tuple[tuple[Labels, int], ...]]],
-) -> ChannelGroup:
+    absorbers: Sequence[Absorber],
+) -> tuple[ChannelGroup, Name]:
     numbers = np.array(found, np.int64)
 
     def own(labels: Labels) -> Labels:
@@ -105,13 +118,21 @@ def _group(
         inside = numbers[places] == np.abs(labels)
         return np.where(inside, (places + 1) * np.sign(labels), 0)
 
-    taking: list[Absorber] = []
-    for each, terms in absorbers:
-        laid = [Term(own(labels), sign) for labels, sign in terms]
-        laid = [term for term in laid if term.labels.any()]
-        if laid:
-            taking.append(Absorber(each.op, each.operand, tuple(laid)))
+    taking = [_renamed(each, own) for each in absorbers]
+    taking = [each for each in taking if each.terms or each.through is not None]
     mine = {value: own(labels) for value, labels in values.items()}
-    return ChannelGroup(
-        len(found), {value: labels for value, labels in mine.items() if labels.any()}, tuple(taking)
+    mine = {value: labels for value, labels in mine.items() if labels.any()}
+    return ChannelGroup(len(found), mine, tuple(taking)), own
+
+
+def _renamed(absorber: Absorber, name: Name) -> Absorber:
+    """With other labels; without terms of none."""
+    terms = [Term(name(term.labels), term.sign) for term in absorber.terms]
+    through = None if absorber.through is None else name(absorber.through)
+    return Absorber(
+        absorber.op,
+        absorber.operand,
+        tuple(term for term in terms if term.labels.any()),
+        through if through is not None and through.any() else None,
+        absorber.products,
     )

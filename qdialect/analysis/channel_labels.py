@@ -46,11 +46,18 @@ class Term:
 @dataclass(frozen=True)
 class Absorber:
     """A constant operand, and the factor of each of its elements: the product of its terms,
-    whose labels broadcast to it (a term of a larger shape makes it larger)."""
+    whose labels broadcast to it (a term of a larger shape makes it larger).
+
+    Of shifts, what is added to each: the sum of its terms. A bias, which may be missing yet, also
+    takes up what is added to the operand of `products`: less the weights of that op times
+    `through`, the labels of the channels they meet.
+    """
 
     op: Operation
     operand: int
     terms: tuple[Term, ...]
+    through: Labels | None = None
+    products: Operation | None = None
 
     def factors(self, by_label: Sequence[float] | np.ndarray[Any, Any]) -> Any:
         """The factor of each element (float64), given D by label; D of label 0 is 1."""
@@ -60,6 +67,16 @@ class Absorber:
             factor = table[np.abs(term.labels)]
             result = result * np.where((term.labels > 0) == (term.sign > 0), factor, 1 / factor)
         return result
+
+    def offsets(self, by_label: Sequence[float] | NDArray[np.float64]) -> Any:
+        """What its terms add to each element (float64), given what is added by label."""
+        return sum((term.sign * added(term.labels, by_label) for term in self.terms), np.zeros(1))
+
+
+def added(labels: Labels, by_label: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """What is added where labels lie: of label k number k, of -k its negative, of 0 nothing."""
+    table = np.concatenate([[0.0], np.asarray(by_label, np.float64)])
+    return np.sign(labels) * table[np.abs(labels)]
 
 
 class Classes:

@@ -40,6 +40,8 @@ _SHARED = 4096
 
 @dataclass
 class Walk:
+    """Labels of values as they are met, and what constants take up."""
+
     ctx: QContext
     classes: Classes = field(default_factory=Classes)
     labels: dict[SSAValue, Labels] = field(default_factory=dict[SSAValue, Labels])
@@ -86,7 +88,7 @@ class Walk:
         behavior = self.ctx.behaviors.get(op)
         made = None
         if behavior is not None and _computes_floats(op, behavior):
-            made = self._results(op, behavior)
+            made = self.results(op, behavior)
         if made is None:
             for value in op.operands:
                 if value in self.labels:
@@ -94,25 +96,26 @@ class Walk:
             return
         self.labels.update(zip(op.results, made, strict=True))
 
-    def _results(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+    def results(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """The labels of the results; None where nothing is known."""
         if behavior.movement is not None:
-            return self._movement(op, behavior)
+            return self.movement(op, behavior)
         if behavior.order_preserving:
-            return self._ordered(op, behavior)
+            return self.ordered(op, behavior)
         if behavior.accumulator is not None:
-            return self._contraction(op, behavior, behavior.accumulator)
+            return self.contraction(op, behavior, behavior.accumulator)
         if behavior.linear:
-            return self._kept(op, behavior, self.of(op.operands[0]))
+            return self.linear(op, behavior)
         if behavior.elementwise or behavior.affine_along is not None:
             vectors = behavior.affine_along is not None
             if vectors and not all(self.use_of(op, n) for n in range(1, len(op.operands))):
                 return None
-            found = homogeneity(op, behavior)
+            found = self.of_formula(op, behavior)
             return None if found is None else self._formula(op, behavior, found)
-        return self._composite(op) if type(behavior) is Behavior else None
+        return self._composite(op)
 
-    def _movement(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+    def movement(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """Copies have the labels of what they are of."""
         maps = behavior.maps(op)
         if any(each.has_border and isfinite(each.border_value or 1.0) for each in maps):
             return None
@@ -132,19 +135,20 @@ class Walk:
         shapes = [shape_of(op.operands[number]) for number in tied]
         return [carried(each, operands, shapes, self.classes) for each in maps]
 
-    def _ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+    def ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """Choices among numbers of one factor, where 0 alone is compared with."""
         assert behavior.compared_constants is not None or behavior.choose or behavior.select
         compared = behavior.compared_constants(op) if behavior.compared_constants else ()
         if any(isfinite(number) and number for number in compared):
             return None
         if behavior.select is not None:
-            return self._kept(op, behavior, self.of(op.operands[0]))
+            return self.kept(op, behavior, self.of(op.operands[0]))
         same = Homogeneity(
             {0: _ONE}, tuple({0: _ONE, n: -_ONE} for n in range(1, len(op.operands)))
         )
         return self._formula(op, behavior, same)
 
-    def _kept(self, op: Operation, behavior: Behavior, labels: Labels) -> Sequence[Labels] | None:
+    def kept(self, op: Operation, behavior: Behavior, labels: Labels) -> Sequence[Labels] | None:
         """One factor along the dimensions that the op does not keep apart."""
         axes = behavior.operand_port(0).axes
         shape, result = shape_of(op.operands[0]), shape_of(op.results[0])
@@ -157,7 +161,15 @@ class Walk:
             return None
         return [labels.reshape([labels.shape[d] for d in kept])]
 
+    def linear(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """A linear function of the operand."""
+        return self.kept(op, behavior, self.of(op.operands[0]))
+
     # -- formulas ------------------------------------------------------------------
+
+    def of_formula(self, op: Operation, behavior: Behavior) -> Homogeneity | None:
+        """What is read off a formula."""
+        return homogeneity(op, behavior)
 
     def _formula(
         self, op: Operation, behavior: Behavior, found: Homogeneity
@@ -249,9 +261,10 @@ class Walk:
 
     # -- contractions --------------------------------------------------------------
 
-    def _contraction(
+    def contraction(
         self, op: Operation, behavior: Behavior, sums: Accumulator
     ) -> Sequence[Labels] | None:
+        """Constant weights take up the factors of both sides."""
         if behavior.activation is not None and any(
             isfinite(bound) and bound for bound in behavior.activation(op)
         ):
@@ -260,16 +273,9 @@ class Walk:
         x, rank = self.of(op.operands[sums.lhs]), len(shape_of(op.results[0]))
         if weights is None:
             return self._matrices(op, x) if sums.matrices and self._are_values(op) else None
-        if sums.channels is None or len(shape_of(op.operands[sums.rhs])) < 2:
+        if sums.channels is None or not self.joins_channels(op, sums):
             return None
-        if self.use_of(op, sums.lhs) is not None:
-            return None
-        axis, along = sums.lhs_axis(op), sums.result_axis(op)
-        count = shape_of(op.results[0])[along]
-        if count == DYNAMIC or shape_of(op.operands[sums.lhs])[axis] == DYNAMIC:
-            return None
-        vector = self.classes.along(x, [d for d in range(x.ndim) if d != axis]).reshape(-1)
-        vector = np.broadcast_to(vector, (shape_of(op.operands[sums.lhs])[axis],))
+        vector, count = self.vector(op, sums), shape_of(op.results[0])[sums.result_axis(op)]
         bias = sums.bias if sums.bias is not None and sums.bias < len(op.operands) else None
         bias_use = None if bias is None else self.use_of(op, bias)
         if bias is not None and bias_use is None:
@@ -280,7 +286,20 @@ class Walk:
         self.absorb(weights, (out[outer], 1), (vector[inner], -1))
         if bias_use is not None:
             self.absorb(bias_use, (out, 1))
-        return [out.reshape([-1 if d == along else 1 for d in range(rank)])]
+        return [out.reshape([-1 if d == sums.result_axis(op) else 1 for d in range(rank)])]
+
+    def joins_channels(self, op: Operation, sums: Accumulator) -> bool:
+        """Whether weights join channels of known number, of a value and of the result."""
+        if len(shape_of(op.operands[sums.rhs])) < 2 or self.use_of(op, sums.lhs) is not None:
+            return False
+        before = shape_of(op.operands[sums.lhs])[sums.lhs_axis(op)]
+        return DYNAMIC not in (before, shape_of(op.results[0])[sums.result_axis(op)])
+
+    def vector(self, op: Operation, sums: Accumulator) -> Labels:
+        """The labels of the channels that weights meet; one along other dimensions."""
+        x, axis = self.of(op.operands[sums.lhs]), sums.lhs_axis(op)
+        vector = self.classes.along(x, [d for d in range(x.ndim) if d != axis]).reshape(-1)
+        return np.broadcast_to(vector, (shape_of(op.operands[sums.lhs])[axis],))
 
     def _are_values(self, op: Operation) -> bool:
         """Two matrices or stacks of them, neither a constant."""
@@ -343,9 +362,9 @@ class Walk:
         while open_products:
             left = [each for each in open_products if not self._settled(*each)]
             if len(left) == len(open_products):
-                # Any choice keeps the function: the operand of fewer classes gets none.
-                _, a, b = left[0]
-                self.classes.pin(a if a.size < b.size else b)
+                # Any choice keeps the function: what has fewest classes gets the factor 1.
+                y, a, b = (self.classes.roots(each) for each in left[0])
+                self.classes.pin(min((b, a, y), key=lambda labels: len(np.unique(np.abs(labels)))))
             open_products = left
 
     def _settled(self, y: Labels, a: Labels, b: Labels) -> bool:
@@ -361,6 +380,8 @@ class Walk:
         """Large constants of several uses keep one value: all uses take up the same."""
         by_value: dict[SSAValue, list[Absorber]] = {}
         for each in self.absorbers:
+            if each.operand == len(each.op.operands):
+                continue
             value = each.op.operands[each.operand]
             if prod(shape_of(value)) > _SHARED and len(list(value.uses)) > 1:
                 by_value.setdefault(value, []).append(each)

@@ -1,4 +1,4 @@
-"""In which power of a factor on each operand the result of a formula grows.
+"""What a formula makes of factors on its operands, and of numbers added to them.
 
     x * y         degrees x + y
     x + y         degree x, if y has the same
@@ -7,7 +7,9 @@
 
 A formula (`Behavior.arithmetic`) is evaluated once on `Degree`s in place of numbers: operand k
 multiplied by the positive factor f_k multiplies the result by the product of f_k^d_k, provided
-that what has to be of one degree is so. That is read off the formula; no declaration says it.
+that what has to be of one degree is so. On `Offset`s it says the same of numbers that are added:
+x + y moves by both, x / 2 by half, and what is multiplied by another value must not move. That is
+read off the formula; no declaration says it.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ from xdsl.ir import Operation
 from qdialect.behaviors.declaration import Behavior
 
 Powers = Mapping[int, Fraction]
-"""By operand, the power of its factor."""
+"""By operand, the power of its factor, or the multiple of what is added to it."""
 
 
 @dataclass(frozen=True)
 class Homogeneity:
-    """The powers of the result, and sums of powers that must be 0 for that."""
+    """The powers of the result, and sums of powers that must be 0 for that; or multiples."""
 
     result: Powers
     conditions: tuple[Powers, ...]
@@ -94,18 +96,87 @@ class Degree:
         return self
 
 
+class Offset:
+    """A number of which only is known how it moves with what is added to operands."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, multiples: Powers, conditions: _Conditions) -> None:
+        self.powers, self.conditions = multiples, conditions
+
+    def _times(self, factor: Fraction) -> Offset:
+        return Offset({n: m * factor for n, m in self.powers.items() if factor}, self.conditions)
+
+    def _fixed(self, *others: Any) -> Offset:
+        """A number that moves in no known way: nothing may be added to it or to others."""
+        for each in (self, *others):
+            if isinstance(each, Offset):
+                self.conditions.equal(each.powers, {})
+        return Offset({}, self.conditions)
+
+    def __add__(self, other: Any) -> Offset:
+        if not isinstance(other, Offset):
+            return self
+        return Offset(_sum(self.powers, other.powers, 1), self.conditions)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Offset:
+        return self._times(Fraction(-1))
+
+    def __sub__(self, other: Any) -> Offset:
+        return self + -other
+
+    def __rsub__(self, other: Any) -> Offset:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Offset:
+        return self._fixed(other) if isinstance(other, Offset) else self._times(Fraction(other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Offset:
+        return self._fixed(other) if isinstance(other, Offset) else self._times(1 / Fraction(other))
+
+    def __rtruediv__(self, other: Any) -> Offset:
+        return self._fixed(other)
+
+    def clip(self, low: Any, high: Any) -> Offset:
+        """Between bounds, which do not move."""
+        return self if low == -inf and high == inf else self._fixed()
+
+    def sqrt(self) -> Offset:
+        """The root."""
+        return self._fixed()
+
+    def reshape(self, *shape: int) -> Offset:
+        """The same elements."""
+        return self
+
+
 def homogeneity(op: Operation, behavior: Behavior) -> Homogeneity | None:
-    """What the formula of an elementwise op, or of one on vectors along a dimension, says;
-    None if it has none."""
+    """What the formula of an elementwise op, or of one on vectors along a dimension, says of
+    factors; None if it has none."""
+    return _evaluated(op, behavior, Degree)
+
+
+def translation(op: Operation, behavior: Behavior) -> Homogeneity | None:
+    """The same of numbers that are added to the operands."""
+    return _evaluated(op, behavior, Offset)
+
+
+def _evaluated(
+    op: Operation, behavior: Behavior, kind: type[Degree | Offset]
+) -> Homogeneity | None:
     if behavior.arithmetic is None:
         return None
     conditions = _Conditions()
-    operands = [Degree({n: Fraction(1)}, conditions) for n in range(len(op.operands))]
+    operands = [kind({n: Fraction(1)}, conditions) for n in range(len(op.operands))]
     try:
         result = behavior.arithmetic(op, operands)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, ZeroDivisionError, OverflowError):
         return None
-    powers: Powers = result.powers if isinstance(result, Degree) else {}
+    powers: Powers = result.powers if isinstance(result, kind) else {}
     return Homogeneity(powers, tuple(conditions.found))
 
 

@@ -21,6 +21,8 @@ from qdialect.profile.engines import EngineName
 from qdialect.profile.file import load_profile
 from qdialect.profile.ranges import Method
 from qdialect.profile.scheme import Symmetry
+from qdialect.quantization.block_formats import ONLY_IN_BLOCKS
+from qdialect.quantization.blocks import format_refusal
 from qdialect.quantization.quality import db_text
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
@@ -216,7 +218,7 @@ def _recipe(args: Arguments, keys: frozenset[str], target: Target) -> Recipe:
     try:
         return Recipe(
             activations=args.text("activations") or usual.activations,
-            weights=args.text("weights") or "i8",
+            weights=_weights(args, target),
             scheme=cast("Symmetry", args.text("scheme") or "asymmetric"),
             per_channel=not args.switch("per-tensor"),
             calibration=_method(args),
@@ -224,6 +226,8 @@ def _recipe(args: Arguments, keys: frozenset[str], target: Target) -> Recipe:
             max_steps=_number(args, "max-steps", usual.max_steps),
             correct_bias=not args.switch("no-bias-correction"),
             block=_block(args, target),
+            scale_type=args.text("scale-type") or "f32",
+            tables=args.text("tables") or "i8",
             dynamic=_names(args, "dynamic"),
             weights_only=_names(args, "weights-only"),
             lower=usual.lower or args.switch("lower"),
@@ -246,6 +250,15 @@ def _block(args: Arguments, target: Target) -> int:
     if not (target.floats and target.per_block):
         raise UsageError(f"--block: '{target.name}' has no products of weights in blocks")
     return int(text)
+
+
+def _weights(args: Arguments, target: Target) -> str:
+    name = args.text("weights") or "i8"
+    if name not in ONLY_IN_BLOCKS:
+        return name
+    if reason := format_refusal(name, target):
+        raise UsageError(f"--weights {name}: {reason}")
+    return name
 
 
 def _method(args: Arguments) -> Method:

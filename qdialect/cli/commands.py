@@ -444,8 +444,25 @@ _COMMANDS = (
             value(
                 "weights",
                 "TYPE",
-                "integers of weights (default: i8)",
-                choices=("i8", "u8", "i4", "u4", "i16"),
+                "integers of weights (default: i8); of 2 bits and those with names: in blocks, and "
+                "the products stay float",
+                choices=(
+                    *("i8", "u8", "i4", "u4", "i16"),
+                    *("i2", "u2", "nf4", "mxint8", "mxfp4"),
+                ),
+            ),
+            value(
+                "scale-type",
+                "TYPE",
+                "type of the scales of weights in blocks (default: f32)",
+                choices=("f32", "f16", "f8E4M3FN", "f8E8M0FNU"),
+            ),
+            value(
+                "tables",
+                "TYPE",
+                "integers of tables of which rows are picked (default: i8, a scale for each row); "
+                "those of 4 bits have scales in blocks",
+                choices=("i8", "i4", "u4"),
             ),
             switch("per-tensor", "one scale for all channels of a weight"),
             switch("per-channel", "a scale for each channel of a weight (the default)"),

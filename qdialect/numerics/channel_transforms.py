@@ -52,8 +52,9 @@ _SLOPE, _SHRINK, _TRIES = 1e-4, 0.5, 20
 _ENOUGH = 1e-5
 WIDEST = np.log(2.0) * 12
 """Factors are between 2^-12 and 2^12: what hardly ever is not zero need not fill a grid."""
-_SMALLEST = 2.0**-10
-"""Of the largest of a grid: a channel that was smaller on samples is taken for as large as this."""
+_SMALLEST = 2.0**-4
+"""Of the largest of a grid: a channel that was smaller on samples is taken for as large as this,
+as others may be larger, and noise so far below that of the rest hardly counts."""
 
 
 def _ones() -> Array:
@@ -163,7 +164,7 @@ class RoundedRows:
         if not most.any():
             return None
         found = np.full(count, -np.inf)
-        logs: Array = np.log(np.where(most > 0, most, most.max()))
+        logs = np.log(np.maximum(most, most[most > 0].min()))
         np.maximum.at(found, self.labels, logs * np.broadcast_to(self.powers, logs.shape))
         return (1 - alpha) * np.where(np.isfinite(found), found, 0.0)
 

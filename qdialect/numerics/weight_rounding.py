@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 64
 """Columns that are rounded before what their errors do to all others is computed at once."""
-_SWEEPS = 20
+_SWEEPS = 5
 _FACTORS = tuple(1 - n / 40 for n in range(28))
 
 

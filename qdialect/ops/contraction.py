@@ -114,7 +114,8 @@ def _conv_channels(op: Operation) -> tuple[Indices, Indices]:
     groups = values(op).get("groups", 1)
     out = np.arange(weight[0]).reshape(-1, 1, *(1,) * rank)
     inner = np.arange(weight[1]).reshape(1, -1, *(1,) * rank)
-    return out // (weight[0] // groups) * weight[1] + inner, out
+    first = out // (weight[0] // groups) * weight[1] if groups > 1 else 0
+    return first + inner, out
 
 
 def _transposed_channels(op: Operation) -> tuple[Indices, Indices]:
@@ -125,7 +126,8 @@ def _transposed_channels(op: Operation) -> tuple[Indices, Indices]:
     rank = len(weight) - 2
     inner = np.arange(weight[0]).reshape(-1, 1, *(1,) * rank)
     out = np.arange(weight[1]).reshape(1, -1, *(1,) * rank)
-    return inner, inner // (weight[0] // groups) * weight[1] + out
+    first = inner // (weight[0] // groups) * weight[1] if groups > 1 else 0
+    return inner, first + out
 
 
 def _declare_conv(name: str) -> Behavior:

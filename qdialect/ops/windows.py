@@ -23,11 +23,12 @@ def pads(op: Operation) -> bool:
     return any(values(op)["pads"])
 
 
-def taps(op: Operation, kernel: Sequence[int]) -> list[Places]:
-    """Where each tap of each window reads, [kernel, out] along each spatial dimension."""
+def taps(op: Operation, kernel: Sequence[int], out: Sequence[int] | None = None) -> list[Places]:
+    """Where each tap of each window reads, [kernel, out] along each spatial dimension; `out` are
+    the extents of the result where its type does not say them."""
     import numpy as np
 
-    v, out = values(op), shape_of(op.results[0])[2:]
+    v, out = values(op), shape_of(op.results[0])[2:] if out is None else out
     return [
         np.arange(k)[:, None] * dilation + np.arange(n) * stride - pad
         for k, n, stride, dilation, pad in zip(
@@ -36,11 +37,13 @@ def taps(op: Operation, kernel: Sequence[int]) -> list[Places]:
     ]
 
 
-def transposed_taps(op: Operation, kernel: Sequence[int]) -> list[Places]:
+def transposed_taps(
+    op: Operation, kernel: Sequence[int], out: Sequence[int] | None = None
+) -> list[Places]:
     """The same for a transposed convolution; -1 where a tap meets no input element."""
     import numpy as np
 
-    v, out = values(op), shape_of(op.results[0])[2:]
+    v, out = values(op), shape_of(op.results[0])[2:] if out is None else out
     result: list[Places] = []
     for d, (k, n) in enumerate(zip(kernel, out, strict=True)):
         places = np.arange(n) + v["pads"][d] - np.arange(k)[:, None] * v["dilations"][d]
@@ -49,12 +52,15 @@ def transposed_taps(op: Operation, kernel: Sequence[int]) -> list[Places]:
     return result
 
 
-def windows(op: Operation, x: Any, taps: Sequence[Places]) -> tuple[Any, NDArray[np.bool_]]:
+def windows(
+    op: Operation, x: Any, taps: Sequence[Places], size: Sequence[int] | None = None
+) -> tuple[Any, NDArray[np.bool_]]:
     """Windows [N, C, kernel..., out...] over x, and which of their elements are inside
-    it ([kernel..., out...]; the others hold anything)."""
+    it ([kernel..., out...]; the others hold anything); `size` are the spatial extents of x where
+    its type does not say them."""
     import numpy as np
 
-    size = shape_of(op.operands[0])[2:]
+    size = shape_of(op.operands[0])[2:] if size is None else size
     if 0 in size:
         raise ValueError("windows over an empty input")
     rank = len(size)

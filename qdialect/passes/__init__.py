@@ -412,16 +412,39 @@ def _entries() -> tuple[PassEntry, ...]:
             (_NUMERICS,),
         ),
         PassEntry(
+            "equalize-channels",
+            "factors of channels, from weights alone, such that rounding loses less",
+            "qdialect.quantization.float_rewrites.equalize_channels:EqualizeChannels",
+            (
+                ("activations", "str", "u8", "storage of values: u8, i8, u16 or i16"),
+                ("weights", "str", "i8", "storage of weights: i8, u8, i4, u4 or i16"),
+                ("per_channel", "bool", "false", "a scale for each channel of weights"),
+            ),
+        ),
+        PassEntry(
             "apply-profile",
             "quantize a float module from a calibration profile",
             "qdialect.quantization.apply_profile:ApplyProfile",
             (
                 ("file", "str", "", "the profile; required"),
                 ("activations", "str", "u8", "storage of values: u8, i8, u16 or i16"),
-                ("weights", "str", "i8", "storage of weights: i8, u8, i4, u4 or i16"),
+                (
+                    "weights",
+                    "str",
+                    "i8",
+                    "storage of weights: i8, u8, i4, u4, i16; in blocks only: i2, u2, nf4, mxint8 "
+                    "or mxfp4",
+                ),
                 ("scheme", "str", "asymmetric", "asymmetric, symmetric or power-of-two"),
                 ("per_channel", "bool", "true", "a scale for each channel of weights"),
                 ("block", "int", "0", "matrices in blocks of so many numbers, products float"),
+                (
+                    "scale_type",
+                    "str",
+                    "f32",
+                    "scales of weights in blocks: f32, f16, f8E4M3FN or f8E8M0FNU",
+                ),
+                ("tables", "str", "i8", "tables of which rows are picked: i8, i4 or u4"),
                 (
                     "dynamic",
                     "tuple[str, ...]",

@@ -44,6 +44,8 @@ from qdialect.profile.instrument import INPUT_PREFIX
 from qdialect.profile.matching import Matching, match_profile
 from qdialect.profile.model_identity import ModelIdentity, identify
 from qdialect.profile.record import Profile
+from qdialect.quantization.block_formats import ONLY_IN_BLOCKS
+from qdialect.quantization.blocks import format_refusal
 from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
@@ -81,6 +83,8 @@ class ApplyProfile(ModulePass):
     scheme: str = "asymmetric"
     per_channel: bool = True
     block: int = 0
+    scale_type: str = "f32"
+    tables: str = "i8"
     dynamic: tuple[str, ...] = ()
     weights_only: tuple[str, ...] = ()
     calibration: str = "minmax"
@@ -106,6 +110,8 @@ class ApplyProfile(ModulePass):
             self.weight_ranges,
             self.max_steps,
             block=self.block,
+            scale_type=self.scale_type,
+            tables=self.tables,
             dynamic=frozenset(self.dynamic),
             weights_only=frozenset(self.weights_only),
             keep_float=frozenset(self.keep_float),
@@ -192,6 +198,9 @@ def apply_profile(
                 f"no op has the key '{unknown[0]}' or is of that kind, which is to {what}",
                 code="unknown-key",
             )
+    reason = format_refusal(recipe.weights, ctx.target)
+    if recipe.weights in ONLY_IN_BLOCKS and reason:
+        raise UsageError(f"weights of {recipe.weights}: {reason}", code="bad-weights")
     selection = select(values)
     grids = assign(selection)
     find_tables(selection)

@@ -5,8 +5,12 @@
 The product stays float, so an op needs no range in a profile to be in this state. Scales are for
 every N numbers along the dimension that is summed, or for each column: those that differ inside of
 a sum cannot be taken out of it, so there is no sum of integers. That is what people do to large
-products whose weights do not fit the cache, in four bits or in eight; runtimes have kernels for it
-that round the input as they see fit (ONNX Runtime: to bytes, per row and block).
+products whose weights do not fit the cache, in four bits or in eight; runtimes have kernels for it.
+In eight bits they may round the input as they see fit (ONNX Runtime: to bytes, per row and block);
+a product whose weights have fewer is written as one that does not (`onnx.n_bits`).
+
+Codes are of least squared error (`numerics.weight_blocks`), or, where there are moments of what
+the weights are multiplied with, of least error of the product (`BlockRounding`).
 
 For example
 
@@ -22,22 +26,27 @@ becomes
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
 from qdialect.behaviors import Behavior
-from qdialect.numerics.float_text import round_to_format
-from qdialect.numerics.weights import (
-    positive_codes,
-    quantized,
-    symmetric_scales,
-    zero_of,
-)
-from qdialect.qparams import QParams, Storage
+from qdialect.dialects.onnx import N_BITS
+from qdialect.numerics.weight_blocks import fit_blocks
+from qdialect.numerics.weight_rounding import Grid, damped, gptq
+from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, element_type, with_element
+from qdialect.quantization.block_formats import (
+    MICROSCALED,
+    MICROSCALED_BLOCK,
+    ONLY_IN_BLOCKS,
+    BlockFormat,
+    block_format,
+)
 from qdialect.quantization.products import replace_product
 from qdialect.quantization.values import Values, codes_behind, float_value, real_array
 from qdialect.rewrite import Refusal
@@ -45,12 +54,28 @@ from qdialect.rewrite import Refusal
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.targets.base import Target
+
+    Array = NDArray[np.float64]
+
 WEIGHTS_ONLY = "weights-only"
 """The code of an op that is not quantized by ranges: only its weights are codes."""
 _SIZES = (256, 128, 64, 32, 16)
 """Blocks that kernels have, the fastest first (see docs/howto/quantize.md)."""
 _NARROW = (32, 16)
 """For codes of less than a byte, which lose too much in large blocks."""
+_AS_WRITTEN = 1
+"""The accuracy level of MatMulNBits that computes with the input as it is."""
+
+Coded = tuple[QParams, "NDArray[Any]"]
+"""A weight: qparams, and codes as a constant has them."""
+
+
+def format_refusal(name: str, target: Target) -> str | None:
+    """Why a target has no product of floats with weights of a format (`nf4`), or None."""
+    if not target.floats or (name in ONLY_IN_BLOCKS and not target.per_block):
+        return f"'{target.name}' has no products of weights in blocks"
+    return target.refuses_weights(name)
 
 
 def weights_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusal | None:
@@ -58,9 +83,9 @@ def weights_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
     acc, target = behavior.accumulator, values.ctx.target
     if acc is None or not isinstance(op, nn.MatMulOp | nn.FullyConnectedOp):
         return Refusal("weights-kind", "it is no product with a matrix")
-    if not target.floats:
-        return Refusal("target", f"'{target.name}' has no float products")
-    weight = op.operands[acc.rhs]
+    weight, name = op.operands[acc.rhs], values.recipe.weights
+    if reason := format_refusal(name, target):
+        return Refusal("target", reason)
     array = real_array(weight, values.ctx.blobs)
     if array is None or array.ndim != 2 or not float_value(op.operands[acc.lhs]):
         return Refusal("weights-kind", "it multiplies no value with a constant matrix")
@@ -69,85 +94,137 @@ def weights_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
     if not array.size or not np.isfinite(array).all():
         return Refusal("weights-kind", "it has no weights, or they are not finite")
     depth, block = array.shape[1 - acc.rhs_axis(op)], values.recipe.block
+    if name in MICROSCALED:
+        block = MICROSCALED_BLOCK
     if block and (depth % block or not target.per_block):
         return Refusal("weights-kind", f"'{target.name}' has no blocks of {block} in {depth}")
+    if name in ONLY_IN_BLOCKS and not _size(values, depth):
+        return Refusal("weights-kind", f"no blocks of 32 or 16 fill a column of {depth}")
     return None
 
 
-def write_weights(values: Values, op: Operation, behavior: Behavior) -> None:
-    """Put an op that is not refused into this state: weights in codes, in blocks as the recipe
-    says or in the largest that fit, else with a scale per column; a bias is added behind."""
+def write_weights(
+    values: Values, op: Operation, behavior: Behavior, coded: Coded | None = None
+) -> None:
+    """Put an op that is not refused into this state: weights in codes, in those that are given or
+    else of least squared error; a bias is added behind."""
+    acc, recipe = behavior.accumulator, values.recipe
+    assert acc is not None
+    params, codes = coded or coded_weight(values, op, behavior)
+    element = element_type(op.operands[acc.rhs].type)
+
+    def make(x: SSAValue, codes: SSAValue, kind: Attribute) -> Sequence[Operation]:
+        real = DCastOp(codes, with_element(codes.type, element))
+        product = nn.MatMulOp(x, real.result, result_types=[kind])
+        if params.storage.width < 8 or recipe.weights in MICROSCALED or recipe.scale_type != "f32":
+            product.attributes[N_BITS] = IntegerAttr(_AS_WRITTEN, i64)
+        return [real, product]
+
+    replace_product(op, acc, codes, params, make, values.ctx.blobs)
+
+
+def coded_weight(
+    values: Values, op: Operation, behavior: Behavior, hessian: Array | None = None
+) -> Coded:
+    """The weight of an op that is not refused, in blocks as the recipe says or in the largest that
+    fit, else with a scale per column; `hessian` [K, K] is what its columns are multiplied with,
+    E[x x^T]."""
     acc, recipe, target = behavior.accumulator, values.recipe, values.ctx.target
     assert acc is not None
     weight = op.operands[acc.rhs]
     array, axis = real_array(weight, values.ctx.blobs), acc.rhs_axis(op)
     assert array is not None
-    storage, expressed = Storage.of(recipe.weights), str(element_type(weight.type))
-    size, depth = recipe.block, array.shape[1 - axis]
-    if not size and target.per_block and recipe.per_channel:
-        sizes = _SIZES if storage.width >= 8 else _NARROW
-        size = next((n for n in sizes if depth % n == 0), 0)
-    if size:
-        params, codes = in_blocks(array, 1 - axis, size, storage, expressed)
-    else:
-        columns = axis if recipe.per_channel and target.per_axis else None
-        params, codes = in_columns(array, columns, storage, expressed)
-    element = element_type(weight.type)
+    expressed = str(element_type(weight.type))
+    chosen = block_format(recipe.weights, _scale_type(recipe.scale_type, expressed))
+    if chosen.storage.spelling in target.symmetric or not target.per_axis_zero_points:
+        chosen = chosen.symmetric()
+    if size := _size(values, array.shape[1 - axis]):
+        return in_blocks(array, 1 - axis, size, chosen, expressed, hessian)
+    columns = axis if recipe.per_channel and target.per_axis else None
+    return in_columns(array, columns, chosen, expressed, hessian)
 
-    def make(x: SSAValue, codes: SSAValue, kind: Attribute) -> Sequence[Operation]:
-        real = DCastOp(codes, with_element(codes.type, element))
-        return [real, nn.MatMulOp(x, real.result, result_types=[kind])]
 
-    replace_product(op, acc, codes, params, make, values.ctx.blobs)
+def _scale_type(asked: str, expressed: str) -> str:
+    """The type of scales: no finer than what they express."""
+    return "f16" if (asked, expressed) == ("f32", "f16") else asked
+
+
+def _size(values: Values, depth: int) -> int:
+    """How many numbers have a scale; 0: all of a column."""
+    recipe, target = values.recipe, values.ctx.target
+    if recipe.weights in MICROSCALED:
+        return 0 if depth % MICROSCALED_BLOCK else MICROSCALED_BLOCK
+    if recipe.block or not (target.per_block and recipe.per_channel):
+        return recipe.block
+    narrow = block_format(recipe.weights).storage.width < 8
+    return next((n for n in (_NARROW if narrow else _SIZES) if depth % n == 0), 0)
 
 
 def in_columns(
-    array: NDArray[np.float64], axis: int | None, storage: Storage, expressed: str
-) -> tuple[QParams, NDArray[Any]]:
-    """A matrix with a scale of least squared error for each index of `axis`, or for all of it."""
-    turned = array.reshape(1, -1) if axis is None else np.moveaxis(array, axis, 0)
-    found, offsets = _rounded(turned, storage, expressed)
-    codes = offsets.reshape(array.shape) if axis is None else np.moveaxis(offsets, 0, axis)
-    zero = zero_of(storage)
+    array: Array,
+    axis: int | None,
+    chosen: BlockFormat,
+    expressed: str,
+    hessian: Array | None = None,
+) -> Coded:
+    """A matrix with a scale for each index of `axis`, or for all of it; see `in_blocks`."""
     if axis is None:
-        params = QParams.per_tensor(storage, found[0], zero, expressed)
-    else:
-        params = QParams.per_axis(storage, axis, found, [zero] * len(found), expressed)
-    return params, _stored(codes + zero, storage)
-
-
-def _rounded(
-    rows: NDArray[np.float64], storage: Storage, expressed: str
-) -> tuple[list[float], NDArray[np.int64]]:
-    """The scale of each row, and the offsets of its codes from their zero point."""
-    positive = positive_codes(storage)
-    found = symmetric_scales(rows, positive, search=True)
-    scales = [round_to_format(float(scale) or 1.0, expressed) for scale in found]
-    return scales, quantized(rows, np.array(scales), positive)
-
-
-def _stored(codes: NDArray[np.int64], storage: Storage) -> NDArray[Any]:
-    width = max(8, storage.width)
-    return codes.astype(np.dtype(f"{'i' if storage.signed else 'u'}{width // 8}"))
+        chosen = chosen.symmetric()
+        grid, codes = _chosen(array.reshape(1, -1), array.size, chosen, None)
+        params = QParams.per_tensor(chosen.storage, *_pairs(grid)[0], expressed)
+        return params, chosen.stored(codes.reshape(array.shape))
+    rows = np.moveaxis(array, axis, 0)
+    grid, codes = _chosen(rows, rows.shape[1], chosen, hessian)
+    scales, zeros = zip(*_pairs(grid), strict=True)
+    params = QParams.per_axis(chosen.storage, axis, scales, zeros, expressed)
+    return params, chosen.stored(np.moveaxis(codes, 0, axis))
 
 
 def in_blocks(
-    array: NDArray[np.float64],
+    array: Array,
     axis: int,
     size: int,
-    storage: Storage,
+    chosen: BlockFormat,
     expressed: str,
-) -> tuple[QParams, NDArray[Any]]:
-    """A matrix with a scale of least squared error for every `size` numbers along `axis`."""
-    turned = np.moveaxis(array, axis, 1)
-    count = turned.shape[1] // size
-    rows = turned.reshape(-1, size)
-    scales, offsets = _rounded(rows, storage, expressed)
-    zero = zero_of(storage)
-    codes = np.moveaxis(offsets.reshape(turned.shape), 1, axis) + zero
-    grid = np.moveaxis(np.array(scales).reshape(turned.shape[0], count), 1, axis)
+    hessian: Array | None = None,
+) -> Coded:
+    """A matrix with a scale for every `size` numbers along `axis`: of least squared error, or of
+    least error of a product with operands of second moments `hessian`."""
+    rows = np.moveaxis(array, axis, 1)
+    grid, codes = _chosen(rows, size, chosen, hessian)
+    shape = (rows.shape[0], rows.shape[1] // size)
+    pairs = np.array(_pairs(grid)).reshape(*shape, 2)
+    pairs = np.moveaxis(pairs, 1, axis)
     blocks = [(dimension, size if dimension == axis else 1) for dimension in range(2)]
-    params = QParams.blockwise(
-        storage, blocks, grid.shape, grid.ravel().tolist(), [zero] * grid.size, expressed
-    )
-    return params, _stored(codes, storage)
+    scales, zeros = pairs[..., 0].ravel().tolist(), pairs[..., 1].ravel().astype(int).tolist()
+    params = QParams.blockwise(chosen.storage, blocks, pairs.shape[:2], scales, zeros, expressed)
+    return params, chosen.stored(np.moveaxis(codes, 1, axis))
+
+
+def _chosen(
+    rows: Array, size: int, chosen: BlockFormat, hessian: Array | None
+) -> tuple[Grid, NDArray[np.int64]]:
+    """The grid of the blocks of `size` in rows, one after the other, and the codes of the rows."""
+    count = rows.shape[1] // size
+    importance = None
+    if hessian is not None:
+        hessian = damped(hessian)
+        importance = np.tile(np.diagonal(hessian).reshape(count, size), (len(rows), 1))
+    grid = fit_blocks(rows.reshape(-1, size), chosen.codes, importance)
+    steps, zeros = (_spread(each, count, size, len(rows)) for each in (grid.steps, grid.zeros))
+    whole = replace(grid, steps=steps, zeros=zeros)
+    codes = whole.codes(rows) if hessian is None else gptq(rows, whole, hessian)
+    return grid, codes
+
+
+def _spread(column: Array | float, count: int, size: int, rows: int) -> Array:
+    """A number of each block as one of each weight."""
+    listed = np.broadcast_to(column, (rows * count, 1)).reshape(rows, count)
+    return np.repeat(np.asarray(listed, np.float64), size, axis=1)
+
+
+def _pairs(grid: Grid) -> list[tuple[float, int]]:
+    """Scale and zero point of each block."""
+    steps = grid.steps.reshape(-1).tolist()
+    zeros = np.broadcast_to(grid.zeros, grid.steps.shape).reshape(-1).tolist()
+    return [(step, int(zero)) for step, zero in zip(steps, zeros, strict=True)]

@@ -30,7 +30,8 @@ from qdialect import ops as nn
 from qdialect.analysis.accumulators import signed_shift
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.numerics.sums import SUMS, Span
-from qdialect.numerics.weights import Choice, Sums, choose_weights, zero_of
+from qdialect.numerics.weight_rounding import Grid
+from qdialect.numerics.weights import Choice, Sums, choose_weights, positive_codes, zero_of
 from qdialect.ops import constant_array, shape_of
 from qdialect.ops.base import ranked
 from qdialect.ops.recurrent import RecurrentOp
@@ -87,7 +88,7 @@ def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
     depth = acc.depth(op)
     if depth == UNKNOWN or depth * 255 * 255 >= _LARGEST_SUM:
         return Refusal("dynamic-weights", f"a sum of {depth} products may leave 32 bits")
-    axis, storage = acc.rhs_axis(op), Storage.of(values.recipe.weights)
+    axis, storage = acc.rhs_axis(op), Storage.of(values.recipe.integer_weights)
     count = array.shape[axis] if values.recipe.per_channel else 1
     asked = _asked((depth, array.shape[axis]), _qparams(storage, 1, [1.0] * count))
     reason = target.refuses(asked, asked.operand_types, asked.result_types)
@@ -95,7 +96,7 @@ def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
 
 
 def _weights_refusal(values: Values) -> Refusal | None:
-    weights = values.recipe.weights
+    weights = values.recipe.integer_weights
     if weights in _BYTES:
         return None
     return Refusal("dynamic-weights", f"its weights would be {weights}, no bytes")
@@ -108,7 +109,7 @@ def write_dynamic(values: Values, op: Operation, behavior: Behavior) -> None:
     Weights that are codes of bytes keep them; others are chosen as the recipe says: per channel
     or per tensor, by least squared error or by their largest number."""
     if isinstance(op, RecurrentOp):
-        storage = Storage.of(values.recipe.weights)
+        storage = Storage.of(values.recipe.integer_weights)
         write_layer(values, op, _sums(values, _qparams(storage, 1, [1.0])))
         return
     acc = behavior.accumulator
@@ -151,13 +152,20 @@ def _existing_codes(
 def _codes(values: Values, op: Operation, acc: Accumulator) -> tuple[NDArray[Any], QParams]:
     """Weights as the recipe chooses them."""
     recipe, axis = values.recipe, acc.rhs_axis(op)
-    array, storage = real_array(op.operands[acc.rhs], values.ctx.blobs), Storage.of(recipe.weights)
+    array, storage = (
+        real_array(op.operands[acc.rhs], values.ctx.blobs),
+        Storage.of(recipe.integer_weights),
+    )
     assert array is not None
     moved = np.moveaxis(array, axis, 0)
     sums = _sums(values, _qparams(storage, 1, [1.0]))
     choice = Choice(storage, search=recipe.weight_ranges == "mse", per_row=recipe.per_channel)
     found = choose_weights(moved.reshape(len(moved), -1), sums, choice)
-    codes = np.moveaxis((found.codes + zero_of(storage)).reshape(moved.shape), 0, axis)
+    grid = Grid(np.array(found.scales)[:, None], -positive_codes(storage), positive_codes(storage))
+    offsets = values.round_rows(op, moved.reshape(len(moved), -1), grid)
+    fits = sums.excess(offsets, grid.steps[:, 0]) <= 1
+    offsets = np.where(fits[:, None], offsets, found.codes)
+    codes = np.moveaxis((offsets + zero_of(storage)).reshape(moved.shape), 0, axis)
     return codes.astype(_BYTES[storage.spelling]), _qparams(storage, axis, found.scales)
 
 

@@ -45,7 +45,7 @@ def emit(selection: Selection, grids: Grids) -> None:
     for op, why in selection.left.items():
         behavior = selection.values.ctx.behaviors.get(op)
         if why.code == WEIGHTS_ONLY and behavior is not None:
-            write_weights(selection.values, op, behavior)
+            write_weights(selection.values, op, behavior, grids.only_weights.get(op))
         if why.code == DYNAMIC and behavior is not None:
             write_dynamic(selection.values, op, behavior)
         if why.code == TABLE:

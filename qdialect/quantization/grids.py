@@ -52,6 +52,7 @@ from qdialect.qparams import QParams, Storage
 from qdialect.qparams.domains import ANY_DOMAIN, Scales, with_storages
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import UniformType, element_type, quant_element, with_element
+from qdialect.quantization.blocks import Coded
 from qdialect.quantization.port_domains import FREE, Domains, PortDomains, wide_only
 from qdialect.quantization.selection import Selection, runtime_tied
 from qdialect.quantization.values import (
@@ -100,6 +101,8 @@ class Grids:
     uses: dict[tuple[Operation, int], QParams] = field(
         default_factory=dict["tuple[Operation, int]", QParams]
     )
+    #: codes of weights of ops that stay float, where they are not those of least squared error
+    only_weights: dict[Operation, Coded] = field(default_factory=dict[Operation, "Coded"])
     #: contractions that give their sums, and a rescale behind them what the value has
     sums: dict[Operation, QParams] = field(default_factory=dict[Operation, QParams])
 
@@ -356,7 +359,7 @@ class _Assignment:
 
     def _weight_domain(self, op: Operation, index: int) -> tuple[Storage, tuple[Scales, ...]]:
         """The storage of weights, and sets that their scales are of."""
-        preferred = Storage.of(self.recipe.weights)
+        preferred = Storage.of(self.recipe.integer_weights)
         stored = with_storages(self.domains.operand(op, index), preferred)
         domain, storage = stored[0] if stored else (ANY_DOMAIN, preferred)
         scales = domain.scales

@@ -119,15 +119,13 @@ def array_of(op: Operation, rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def measurable(op: Operation) -> bool:
-    """Whether moments are measured for the rows of an op: its operand is computed, windows have
-    known places, and rows are not too deep."""
+    """Whether moments are measured for the rows of an op: its operand is computed, and rows are
+    not too deep."""
     weight = shape_of(op.operands[1]) if len(op.operands) > 1 else ()
     if not weight or 0 in weight or DYNAMIC in weight or not float_value(op.operands[0]):
         return False
-    if isinstance(op, ConvolutionOp | TransposedConvolutionOp):
-        if DYNAMIC in (*shape_of(op.operands[0])[2:], *shape_of(op.results[0])[2:]):
-            return False
-    elif not isinstance(op, FullyConnectedOp | MatMulOp) or len(weight) > 2:
+    products = isinstance(op, FullyConnectedOp | MatMulOp) and len(weight) <= 2
+    if not products and not isinstance(op, ConvolutionOp | TransposedConvolutionOp):
         return False
     return shape_of_moments(op)[1] <= _DEEPEST
 
@@ -150,9 +148,11 @@ def columns_of(op: Operation, x: NDArray[Any]) -> NDArray[np.float32]:
     if not isinstance(op, ConvolutionOp | TransposedConvolutionOp):
         rows = x.reshape(-1, depth)
         return np.ascontiguousarray(rows[:: max(-(-len(rows) // most), 1)].T)[None]
-    kernel = shape_of(op.operands[1])[2:]
+    weight = shape_of(op.operands[1])
+    kernel, size = weight[2:], x.shape[2:]
+    out = type(op).infer([x.shape, weight], attribute_values(op))[0][2:]
     at = transposed_taps if isinstance(op, TransposedConvolutionOp) else taps
-    view, inside = windows(op, x, _some(at(op, kernel), -(-most // len(x))))
+    view, inside = windows(op, x, _some(at(op, kernel, out), -(-most // len(x))), size)
     view = np.where(inside, view, np.float32(0))
     positions = prod(view.shape[2 + len(kernel) :])
     return np.moveaxis(view.reshape(len(x), groups, depth, positions), 0, 2).reshape(

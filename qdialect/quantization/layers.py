@@ -59,7 +59,7 @@ def write_layer(values: Values, op: RecurrentOp, input_codes: Sums) -> None:
     and adds up in."""
     block, recipe = op.parent, values.recipe
     assert block is not None
-    storage = Storage.of(recipe.weights)
+    storage = Storage.of(recipe.integer_weights)
     choice = Choice(storage, search=recipe.weight_ranges == "mse", per_row=True)
     for number in WEIGHTS:
         weight = op.operands[number]

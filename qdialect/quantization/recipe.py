@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 
+from qdialect.numerics.weight_blocks import SCALE_TYPES
 from qdialect.profile.ranges import METHODS, Method, RangeChoice
 from qdialect.profile.scheme import SYMMETRIES, Scheme, Symmetry
+from qdialect.quantization.block_formats import MICROSCALED, MICROSCALED_BLOCK, ONLY_IN_BLOCKS
 from qdialect.targets.base import Target
 
 ACTIVATIONS = ("u8", "i8", "i16", "u16")
-WEIGHTS = ("i8", "u8", "i4", "u4", "i16")
+WEIGHTS = ("i8", "u8", "i4", "u4", "i16", *ONLY_IN_BLOCKS)
+TABLES = ("i8", "i4", "u4")
 WEIGHT_METHODS = ("mse", "minmax")
 
 
@@ -36,7 +39,9 @@ class Recipe:
     infinite: none does, as for a target without floats (`Recipe.of_target`).
     `weights_only`: products with a matrix of which only the weights become codes, named as in
     `keep_float`, or `all`; `block`: with a scale for every so many numbers that are summed (0: as
-    many as suit the target). A block without names is for all.
+    many as suit the target). A block without names is for all, and so are weights that are stored
+    in blocks only (`block_formats`), whose scales are of `scale_type`.
+    `tables`: integers of tables of which rows are picked; of 4 bits in blocks (`tables`).
     `dynamic`: products that quantize their input as they run, named as in `keep_float`, or `all`.
     `lower`: composites that are not quantized whole are written as their pieces.
     `correct_bias`: where there is data (`bias_correction`).
@@ -55,6 +60,8 @@ class Recipe:
     correct_bias: bool = True
     lower: bool = False
     block: int = 0
+    scale_type: str = "f32"
+    tables: str = "i8"
     dynamic: frozenset[str] = field(default_factory=frozenset[str])
     weights_only: frozenset[str] = field(default_factory=frozenset[str])
     keep_float: frozenset[str] = field(default_factory=frozenset[str])
@@ -67,13 +74,32 @@ class Recipe:
             ("scheme", self.scheme, SYMMETRIES),
             ("calibration", self.calibration, METHODS),
             ("weight ranges", self.weight_ranges, WEIGHT_METHODS),
+            ("scale type", self.scale_type, SCALE_TYPES),
+            ("tables", self.tables, TABLES),
         ):
             if value not in known:
                 raise ValueError(f"{what}: one of {', '.join(known)}, not '{value}'")
         if self.block < 0 or self.block == 1:
             raise ValueError(f"a block has 2 numbers or more, not {self.block}")
+        if self.weights in MICROSCALED and self.block not in (0, MICROSCALED_BLOCK):
+            raise ValueError(
+                f"{self.weights} has blocks of {MICROSCALED_BLOCK}, not of {self.block}"
+            )
+        if self.weights in MICROSCALED and self.scale_type not in ("f32", "f8E8M0FNU"):
+            raise ValueError(f"{self.weights} has scales of f8E8M0FNU, not {self.scale_type}")
         if not self.max_steps > 0:
             raise ValueError(f"max steps must be above 0, but is {self.max_steps}")
+
+    @property
+    def integer_weights(self) -> str:
+        """The integers of weights of products that are summed in integers."""
+        return "i8" if self.weights in ONLY_IN_BLOCKS else self.weights
+
+    @property
+    def only_weights(self) -> frozenset[str]:
+        """The products of which only the weights become codes."""
+        every = bool(self.block) or self.weights in ONLY_IN_BLOCKS
+        return self.weights_only or frozenset({"all"} if every else ())
 
     @staticmethod
     def of_target(target: Target) -> Recipe:

@@ -21,6 +21,7 @@ by as much after `FEW` samples is not tried on the others.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
@@ -32,7 +33,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, string_list, strings
-from qdialect.ops import ConstantOp
+from qdialect.ops import keys_of
 from qdialect.profile.record import Profile
 from qdialect.quantization.apply_profile import Correct, apply_profile
 from qdialect.quantization.output_parts import parts_of
@@ -92,7 +93,7 @@ class Scoring:
         self._samples, self._open_run = samples, open_run
         plain = module.clone()
         self._ends = steep_ends(module, ctx, profile, recipe)
-        _return_operands(_at(plain, self._ends, ctx), ctx)
+        _return_operands(_named(plain, self._ends, ctx), ctx)
         self._judge = Judge(parts_of(plain, ctx), map(open_run(plain), samples))
 
     def scores(
@@ -105,11 +106,10 @@ class Scoring:
         correct: Correct | None = None,
         rounding: Correct | None = None,
     ) -> Iterator[float]:
-        """The `score` of each sample of the float module, or of one that has the same ops and
-        other constants and computes the same, quantized by a profile of it; `module` stays as it
-        is."""
+        """The `score` of each sample of the float module, or of one that computes the same,
+        quantized by a profile of it; `module` stays as it is."""
         clone, session = module.clone(), ctx.clone()
-        ends = _at(clone, self._ends, ctx)
+        ends = _named(clone, self._ends, ctx)
         apply_profile(clone, session, profile, recipe, correct=correct, rounding=rounding)
         _return_operands(ends, ctx)
         quantized = self._open_run(clone)
@@ -183,15 +183,15 @@ def score(parts: Sequence[float]) -> float:
     return (fmean(each) + min(each)) / 2 if each else ENOUGH
 
 
-def steep_ends(module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe) -> list[int]:
-    """The ops, by number among those that are no constants, that stay float as they amplify or are
-    returned, and whose results are those of the model, perhaps moved."""
+def steep_ends(
+    module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe
+) -> Sequence[_Name]:
+    """The ops that stay float as they amplify or are returned, and whose results are those of the
+    model, perhaps moved; in program order."""
     values = Values(Interpreter(ctx, module).function(), ctx, profile, recipe)
     left = select(values).left
-    ops = _computing(values.function)
-    numbers = {op: number for number, op in enumerate(ops)}
-    found: set[int] = set()
-    last = ops[-1]
+    found: set[Operation] = set()
+    last = values.block.last_op
     assert isinstance(last, ReturnOp)
     for value in last.operands:
         owner = value.owner
@@ -200,20 +200,28 @@ def steep_ends(module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe
                 break
             if not behavior.commutes or len(owner.operands) > 1:
                 if owner in left and left[owner].code in ("amplifies", "returned"):
-                    found.add(numbers[owner])
+                    found.add(owner)
                 break
             owner = owner.operands[0].owner
-    return sorted(found)
+    return [name for name, op in _names(values.function) if op in found]
 
 
-def _at(module: ModuleOp, places: Sequence[int], ctx: QContext) -> list[Operation]:
-    ops = _computing(Interpreter(ctx, module).function())
-    return [ops[place] for place in places]
+_Name = tuple[str, tuple[str, ...], int]
+"""What an op is found by in another form of its module: its kind, its keys, and the how manieth it
+is of those."""
 
 
-def _computing(function: FuncOp) -> list[Operation]:
-    """The ops of a function that are no constants: who changes weights may add some of those."""
-    return [op for op in function.body.block.ops if not isinstance(op, ConstantOp)]
+def _names(function: FuncOp) -> Iterator[tuple[_Name, Operation]]:
+    counts = Counter[tuple[str, tuple[str, ...]]]()
+    for op in function.body.block.ops:
+        known = op.name, tuple(keys_of(op))
+        yield (*known, counts[known]), op
+        counts[known] += 1
+
+
+def _named(module: ModuleOp, names: Sequence[_Name], ctx: QContext) -> list[Operation]:
+    ops = dict(_names(Interpreter(ctx, module).function()))
+    return [ops[name] for name in names]
 
 
 def _return_operands(ends: Sequence[Operation], ctx: QContext) -> None:

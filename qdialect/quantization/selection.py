@@ -320,7 +320,6 @@ class _State:
 def _states(values: Values) -> Sequence[_State]:
     """The states that the recipe asks for, in the order in which they are tried."""
     recipe = values.recipe
-    weights = recipe.weights_only or ({ALL} if recipe.block else frozenset[str]())
     found: list[_State] = []
     for code, reason, refusal, names in (
         (
@@ -329,7 +328,7 @@ def _states(values: Values) -> Sequence[_State]:
             dynamic_refusal,
             recipe.dynamic,
         ),
-        (WEIGHTS_ONLY, "only its weights are codes", weights_refusal, weights),
+        (WEIGHTS_ONLY, "only its weights are codes", weights_refusal, recipe.only_weights),
     ):
         named = keep_float_ops(values.function, values.ctx, frozenset(names) - {ALL})
         ops = frozenset(op for each in named.values() for op in each)

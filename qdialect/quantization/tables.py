@@ -1,4 +1,5 @@
-"""Tables of which rows are picked (embeddings) in codes of a byte, with a scale for each row.
+"""Tables of which rows are picked (embeddings) in codes: of a byte, with a scale for each row, or
+of 4 bits, in blocks of a row.
 
     gather(t, i) = gather(q, i) * gather(s, i)        t[r] = q[r] * s[r]
 
@@ -18,6 +19,13 @@ becomes
     %1 = quant.dcast %0 : ... to tensor<1x8x64xf32>
     %3 = nn.gather %s, %i axis 0 : (...) -> tensor<1x8x1xf32>
     %2 = nn.mul %1, %3 {nn.key = "words"} : (tensor<1x8x64xf32>, tensor<1x8x1xf32>) -> !f
+
+In 4 bits (`Recipe.tables`) scales are for 32 numbers of a row, and codes and scales are one
+constant, since a kernel exists that picks from both:
+
+    %q = nn.constant ... : tensor<500x64x!quant.uniform<u4:f32:{0:1, 1:32}, ...>>
+    %t = quant.dcast %q : ... to tensor<500x64xf32>
+    %2 = nn.gather %t, %i axis 0 {nn.key = "words"} : (tensor<500x64xf32>, tensor<1x8xi64>) -> !f
 """
 
 from __future__ import annotations
@@ -36,6 +44,8 @@ from qdialect.ops.keys import KEY
 from qdialect.ops.shapes import normalize_axis
 from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, UniformType, element_type, with_element
+from qdialect.quantization.block_formats import block_format
+from qdialect.quantization.blocks import in_blocks
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.values import Values, users
 from qdialect.rewrite import Refusal
@@ -49,6 +59,8 @@ _FEWEST = 4096
 """Elements of a table that is worth it."""
 _SHORTEST = 16
 """Elements of a row beside which a scale is little."""
+_BLOCK = 32
+"""Numbers of a row that have a scale, where codes have 4 bits."""
 _LARGEST = 127
 _CODES = QParams.per_tensor("i8", 1.0, 0, "f32")
 
@@ -85,6 +97,39 @@ def table_refusal(selection: Selection, op: Operation) -> Refusal | None:
 
 def write_table(values: Values, op: Operation) -> None:
     """Put codes and scales in place of the table of an op that is not refused."""
+    if _in_blocks(values, op):
+        _write_blocks(values, op)
+    else:
+        _write_rows(values, op)
+
+
+def _in_blocks(values: Values, op: Operation) -> bool:
+    """Whether the recipe asks for blocks, and they fill the rows of a matrix."""
+    assert isinstance(op, nn.GatherOp)
+    shape = shape_of(op.input)
+    asked = values.recipe.tables != "i8" and values.ctx.target.per_block
+    return asked and len(shape) == 2 and _axis(op) == 0 and shape[1] % _BLOCK == 0
+
+
+def _write_blocks(values: Values, op: Operation) -> None:
+    """Codes in blocks of a row, dequantized in front of the op."""
+    table, block, store = constant_of(op.operands[0]), op.parent, values.ctx.blobs
+    assert table is not None and block is not None
+    array = constant_array(table, store).astype(np.float64)
+    recipe = values.recipe
+    chosen = block_format(recipe.tables, recipe.scale_type)
+    params, codes = in_blocks(array, 1, _BLOCK, chosen, "f32")
+    stored = make_constant(codes, UniformType(params), store)
+    if KEY in table.attributes:
+        stored.attributes[KEY] = table.attributes[KEY]
+    real = DCastOp(stored.result, table.result.type)
+    stored.location = real.location = op.location
+    block.insert_ops_before([stored, real], op)
+    op.operands[0] = real.result
+
+
+def _write_rows(values: Values, op: Operation) -> None:
+    """Codes of a byte, and a table of the scales of rows."""
     table, block, store = constant_of(op.operands[0]), op.parent, values.ctx.blobs
     assert table is not None and block is not None and isinstance(op, nn.GatherOp)
     axis = _axis(op)

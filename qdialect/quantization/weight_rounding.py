@@ -2,8 +2,8 @@
 
 Between the choice of qparams and the writing of constants, the codes of the weights of each
 contraction are chosen again on the same qparams (`numerics.weight_rounding`), by the moments of
-its operand on samples (`hessians`). Where the bias will be corrected afterwards, by which errors
-of means vanish, the loss is that without means: (w' - w) Cov(x) (w' - w)^T.
+its operand on samples (`hessians`). Where the bias will be corrected afterwards, by which
+errors of means vanish, the loss is that without means: (w' - w) Cov(x) (w' - w)^T.
 
 Weights that several ops multiply with get one rounding, by the sum of their moments. A row whose
 sums would not fit what the target adds up in keeps its codes. What is found depends on the
@@ -13,9 +13,10 @@ run goes on from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -31,9 +32,14 @@ from qdialect.numerics.sums import Span
 from qdialect.numerics.weight_rounding import Grid, damped, descend, gptq, nearest
 from qdialect.numerics.weights import Sums, positive_codes
 from qdialect.profile.model_identity import identify
-from qdialect.quantization.blocks import WEIGHTS_ONLY
+from qdialect.qparams import QParams
 from qdialect.quantization.dynamic import DYNAMIC
-from qdialect.quantization.grids import Constant, Grids, bias_storage, sum_type
+from qdialect.quantization.grids import (
+    Constant,
+    Grids,
+    bias_storage,
+    sum_type,
+)
 from qdialect.quantization.hessians import (
     Moments,
     array_of,
@@ -48,8 +54,6 @@ from qdialect.weights import replacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from qdialect.qparams import QParams
 
     Array = NDArray[np.float64]
     Codes = NDArray[np.int64]
@@ -68,11 +72,20 @@ class Problem(NamedTuple):
     method: Method
 
     def solved(self) -> Codes:
-        """The codes."""
+        """The codes, as offsets from their zero points."""
         hessian = damped(self.hessian)
         if self.method == "gptq":
             return gptq(self.rows, self.grid, hessian)
         return descend(self.rows, self.grid, hessian)
+
+
+def in_turn(problems: Iterator[Problem]) -> Iterator[Codes]:
+    """What is found for problems, one after another."""
+    return (problem.solved() for problem in problems)
+
+
+Solve = Callable[[Iterator[Problem]], Iterator["Codes"]]
+"""Solves problems, in their order; here (`in_turn`) or elsewhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +111,8 @@ class _Shared:
 
     def codes(self, offsets: Codes) -> NDArray[Any]:
         """Offsets of rows from their zero points as codes of the constant."""
-        moved = array_of(self.ops[0], offsets) + self._zeros()
-        return moved.astype(self.constant.codes.dtype)
+        codes = array_of(self.ops[0], offsets) + self._zeros()
+        return codes.astype(self.constant.codes.dtype)
 
     def _zeros(self) -> NDArray[np.int64]:
         codes = self.constant.codes
@@ -109,13 +122,14 @@ class _Shared:
 @dataclass
 class WeightRounding:
     """Rounds, with the samples and the engine to measure with; `state` is a folder to keep results
-    in. It is called before biases are corrected."""
+    in, `solve` has rows rounded elsewhere. It is called before biases are corrected."""
 
     samples: Sequence[Arrays]
     engine: str
     method: Method = "gptq"
     state: Path | None = None
-    #: offsets of codes by the digest of what they depend on
+    solve: Solve = in_turn
+    #: what was found, by the digest of what it depends on
     _known: dict[str, Codes] = field(default_factory=dict[str, "Codes"])
 
     def __post_init__(self) -> None:
@@ -129,12 +143,18 @@ class WeightRounding:
         missing = {
             op: each for each in shared if self._find(names[each]) is None for op in each.ops
         }
-        for each, found in self._moments(selection, missing):
-            self._keep(names[each], each.problem(found, self.method).solved())
+        order: deque[_Shared] = deque()
+
+        def problems() -> Iterator[Problem]:
+            for each, found in self._moments(selection, missing):
+                order.append(each)
+                yield each.problem(found, self.method)
+
+        for rounded in self.solve(problems()):
+            self._keep(names[order.popleft()], rounded)
         for each in shared:
-            offsets = self._find(names[each])
-            if offsets is not None:
-                _write(each, offsets, selection, grids)
+            if (found := self._find(names[each])) is not None:
+                _write(each, found, selection, grids)
         self._for_later(selection)
 
     def _moments(
@@ -155,9 +175,9 @@ class WeightRounding:
                     yield each, found
 
     def _for_later(self, selection: Selection) -> None:
-        """Have codes chosen so of the ops that get weights in codes when they are written."""
-        codes = (WEIGHTS_ONLY, DYNAMIC)
-        ops = [op for op, why in selection.left.items() if why.code in codes and measurable(op)]
+        """Have codes chosen so of the ops whose weights are chosen when they are written."""
+        left = selection.left.items()
+        ops = [op for op, why in left if why.code == DYNAMIC and measurable(op)]
         known: dict[Operation, Moments] = {}
         for batch in batches(ops):
             known.update(moments(selection.values, batch, self.samples, self.engine))
@@ -165,8 +185,9 @@ class WeightRounding:
         def round_rows(op: Operation, rows: Array, grid: Grid) -> Codes:
             if op not in known or not known[op].count:
                 return nearest(rows, grid)
-            hessian = known[op].second()[0]
-            return Problem(rows, grid, hessian, self.method).solved()
+            whole = grid.whole(rows.shape)
+            problem = Problem(rows[None], whole, known[op].second(), self.method)
+            return problem.solved()[0]
 
         if known:
             selection.values.round_rows = round_rows
@@ -196,19 +217,19 @@ class WeightRounding:
     def _find(self, name: str) -> Codes | None:
         if name not in self._known and self.state is not None:
             # What cannot be read is found again.
-            with suppress(OSError, ValueError):
+            with suppress(OSError, ValueError, EOFError):
                 self._known[name] = np.load(self._path(name)).astype(np.int64)
         return self._known.get(name)
 
-    def _keep(self, name: str, offsets: Codes) -> None:
-        self._known[name] = offsets
+    def _keep(self, name: str, found: Codes) -> None:
+        self._known[name] = found
         if self.state is None:
             return
         path = self._path(name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary, temporary.open("wb") as file:
-                np.save(file, offsets.astype(np.int32))
+                np.save(file, found.astype(np.int32))
         except OSError as error:
             reason = error.strerror or str(error)
             where = Where(str(path.parent))
@@ -236,20 +257,23 @@ def _shared(selection: Selection, grids: Grids) -> list[_Shared]:
         rows = rows_of(op, real)
         assert rows is not None
         key = op.operands[acc.rhs], constant.qparams, rows.shape
-        made = _Shared(constant, real, recipe.correct_bias and acc.bias is not None)
+        corrected = recipe.correct_bias and acc.bias is not None
+        made = _Shared(constant, real, corrected)
         groups.setdefault(key, made).ops.append(op)
     return list(groups.values())
 
 
 def _write(each: _Shared, offsets: Codes, selection: Selection, grids: Grids) -> None:
     """Put codes in place of those in `grids`, but for rows whose sums do not fit in some op."""
-    made = Constant(each.codes(offsets), each.constant.qparams)
+    before = each.constant
+    made = Constant(each.codes(offsets), before.qparams)
     fits = np.array([rows_fit(op, made, selection, grids) for op in each.ops]).all(axis=0)
     axis = _accumulator(each.ops[0], selection).rhs_axis(each.ops[0])
     shape = [-1 if d == axis else 1 for d in range(made.codes.ndim)]
-    kept = np.where(fits.reshape(shape), made.codes, each.constant.codes)
+    codes = np.where(fits.reshape(shape), made.codes, before.codes)
     for op in each.ops:
-        grids.constants[op, _accumulator(op, selection).rhs] = replace(made, codes=kept)
+        acc = _accumulator(op, selection)
+        grids.constants[op, acc.rhs] = Constant(codes, before.qparams)
 
 
 def rows_fit(

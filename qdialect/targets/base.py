@@ -102,6 +102,8 @@ class Target:
     dynamic_layers: frozenset[str] = frozenset()
     #: whether rows picked from a table of codes are worth multiplying with scales of their own
     tables: bool = False
+    #: formats that weights of float products may have (`quantization.block_formats`); None: all
+    block_weights: frozenset[str] | None = None
     #: whether there is float arithmetic; without it only casts touch floats
     floats: bool = True
     #: by op, the types it runs on: one of the rows must fit; `quant.rescale` too
@@ -265,6 +267,12 @@ class Target:
             return "; ".join(dict.fromkeys(map(str, fit)))
         types = ", ".join(shown(q) for q in (*operands, *results) if q is not None)
         return f"none of its {len(rows)} kernels for '{name}' takes {types}"
+
+    def refuses_weights(self, name: str) -> str | None:
+        """Why no float product has weights of a format (`nf4`), or None."""
+        if self.block_weights is None or name in self.block_weights:
+            return None
+        return f"'{self.name}' has no products with weights of {name}"
 
     def refuses_qparams(self, params: QParams) -> str | None:
         """Why no tensor on the target can have these qparams, or None."""

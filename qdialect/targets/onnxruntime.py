@@ -251,6 +251,8 @@ TARGET = _OnnxRuntime(
     "onnxruntime",
     "ONNX Runtime, CPU execution provider",
     tables=True,
+    # MatMulNBits and MatMulBnb4; nothing runs f4E2M1FN on a CPU.
+    block_weights=frozenset({"i8", "u8", "i4", "u4", "i2", "u2", "nf4", "mxint8", "i16"}),
     divides=True,
     dynamic_layers=frozenset({"nn.lstm"}),
     # GatherElements: indices are read from whole bytes.

@@ -374,7 +374,7 @@ def priced_times(function: FuncOp, ctx: QContext, able: Able, recipe: Recipe) ->
     where it says nothing."""
     names = {
         Precision.FLOAT: "float",
-        Precision.CODES: f"{recipe.activations} {recipe.weights}",
+        Precision.CODES: f"{recipe.activations} {recipe.integer_weights}",
         Precision.DYNAMIC: "dynamic",
     }
     target = ctx.target

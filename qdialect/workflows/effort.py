@@ -53,10 +53,12 @@ ROUNDINGS: Mapping[int, Sequence[Method]] = {1: ("gptq",), 2: ("gptq", "descent"
 
 @dataclass(frozen=True)
 class State:
-    """A float model, its profile, and how its weights are rounded (None: to the nearest)."""
+    """A float model, its profile, how it is quantized, and how its weights are rounded (None: to
+    the nearest)."""
 
     model: Model
     profile: Profile
+    recipe: Recipe
     rounding: Correct | None = None
 
 
@@ -89,7 +91,7 @@ class Effort:
 
     def improved(self, prepared: Model, profile: Profile, recipe: Recipe) -> Improved:
         """The best that is found from a float model that was prepared, which stays as it is."""
-        search = _Search(self, recipe, State(prepared, profile))
+        search = _Search(self, State(prepared, profile, recipe))
         attempts = search.attempts()
         for name, make in self.watch(attempts, len(attempts)):
             search.attempt(name, make)
@@ -99,13 +101,15 @@ class Effort:
 class _Search:
     """The steps so far; `best` is the state that they end in."""
 
-    def __init__(self, effort: Effort, recipe: Recipe, start: State) -> None:
-        self.effort, self.recipe, self.best = effort, recipe, start
+    def __init__(self, effort: Effort, start: State) -> None:
+        self.effort, self.best = effort, start
         self.steps: list[Step] = []
         self._began, self._longest = monotonic(), 0.0
         self._known: tuple[Model, Statistics] | None = None
         model, run = start.model, effort.open_run
-        self._scoring = Scoring(model.module, model.ctx, start.profile, recipe, effort.samples, run)
+        self._scoring = Scoring(
+            model.module, model.ctx, start.profile, start.recipe, effort.samples, run
+        )
         self._scores = list(self._scored(start))
 
     def attempts(self) -> Sequence[Attempt]:
@@ -140,7 +144,7 @@ class _Search:
     def _scored(self, state: State) -> Iterator[float]:
         model, correct = state.model, self.effort.correct
         return self._scoring.scores(
-            model.module, model.ctx, state.profile, self.recipe,
+            model.module, model.ctx, state.profile, state.recipe,
             correct=correct, rounding=state.rounding,
         )  # fmt: skip
 
@@ -149,7 +153,7 @@ class _Search:
         found: list[tuple[float, FloatRewrite]] = []
         for rewrite in rewrites(self.effort.level):
             copy = _copy(self.best.model)
-            done = rewrite(copy.module, copy.ctx, self._statistics(), self.recipe)
+            done = rewrite(copy.module, copy.ctx, self._statistics(), self.best.recipe)
             if done is None:
                 self.steps.append(Step(rewrite.name, None, False, 0.0, why="nothing to gain"))
             else:
@@ -167,10 +171,12 @@ class _Search:
     def _rewritten(self, rewrite: FloatRewrite) -> tuple[State, str] | str:
         """The state after a rewrite, or why there is none."""
         copy = _copy(self.best.model)
-        done = rewrite(copy.module, copy.ctx, self._statistics(), self.recipe)
+        done = rewrite(copy.module, copy.ctx, self._statistics(), self.best.recipe)
         if done is None:
             return "nothing to gain any more"
-        return State(copy, self.effort.calibrate(copy)), str(done)
+        recipe = self.best.recipe
+        recipe = replace(recipe, keep_float=recipe.keep_float | done.keep_float)
+        return State(copy, self.effort.calibrate(copy), recipe), str(done)
 
     def _rounded(self, method: Method) -> tuple[State, str]:
         rounding = WeightRounding(self.effort.seen, self.effort.engine, method)

@@ -34,8 +34,12 @@ if TYPE_CHECKING:
     from qdialect.context import QContext
     from qdialect.profile.data import DataSet
     from qdialect.profile.engines import EngineName
+    from qdialect.quantization.apply_profile import Correct
     from qdialect.quantization.bias_correction import BiasCorrection
+    from qdialect.quantization.block_rounding import BlockRounding
+    from qdialect.quantization.grids import Grids
     from qdialect.quantization.search import Arrays, OpenRun, Trial
+    from qdialect.quantization.selection import Selection
     from qdialect.quantization.sensitivity import Sensitivity
     from qdialect.workflows.budgeted import Answer, Request
     from qdialect.workflows.effort import Improved, Step
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
 CORRECTION_SAMPLES = 16
+ROUNDING_SAMPLES = 256
 SEEN_SAMPLES = {1: 16, 2: 64}
 """How many samples statistics and roundings are of, at most, at each level of effort."""
 REPORT_SAMPLES = 2
@@ -69,6 +74,18 @@ class Quantized:
     answer: Answer | None = None
     #: what `--effort` tried
     steps: Sequence[Step] = ()
+
+
+def _in_turn(first: Correct | None, second: Correct | None) -> Correct | None:
+    """Both, one after the other."""
+    if first is None or second is None:
+        return first or second
+
+    def both(selection: Selection, grids: Grids) -> None:
+        first(selection, grids)
+        second(selection, grids)
+
+    return both
 
 
 def _spread(count: int, most: int) -> Sequence[int]:
@@ -158,7 +175,7 @@ class Quantization:
         trials: Sequence[Trial] = ()
         ranking: Sequence[Sensitivity] = ()
         if self.search and self.data is not None:
-            trials = self._trials(prepared, tried, correct)
+            trials = self._trials(prepared, tried, recipe, correct)
             recipe = trials[0].recipe
         rounding, steps = None, ()
         if self.effort:
@@ -166,9 +183,10 @@ class Quantization:
             rounding, steps = improved.state.rounding, improved.steps
             if improved.state.model is not prepared:
                 prepared, tried = improved.state.model, improved.state.profile
+                recipe = improved.state.recipe
                 profile = self._with_trial_samples(prepared, tried)
                 if self.search:
-                    trials = self._trials(prepared, tried, correct)
+                    trials = self._trials(prepared, tried, recipe, correct)
                     recipe = trials[0].recipe
         if keep_sensitive:
             ranking = self._ranking(prepared, profile, recipe)
@@ -182,11 +200,11 @@ class Quantization:
             recipe,
             self.target,
             self.numerics or _level(self.target),
-            rounding,
-            correct,
-            self.require_all,
-            loaded.removed(profile),
-            refused,
+            rounding=_in_turn(rounding, self._rounding()),
+            correct=correct,
+            require_all=self.require_all,
+            removed=loaded.removed(profile),
+            whole=refused,
         )
         raced = answer = None
         chosen = builder.by_prices() if self.by_prices else builder.quantized(RULES, recipe.plan)
@@ -305,8 +323,22 @@ class Quantization:
 
         return BiasCorrection(self._samples(others), self._engine())
 
+    def _rounding(self) -> BlockRounding | None:
+        """What rounds weights that alone become codes, where these are few, on data that the result
+        is not judged on where there is other."""
+        from qdialect.quantization.block_rounding import BlockRounding, gains
+
+        if self.data is None or not gains(self.recipe):
+            return None
+
+        def ours(count: int) -> Sequence[int]:
+            rest = _others(count, held_out(count))
+            return [rest[number] for number in _spread(len(rest), ROUNDING_SAMPLES)]
+
+        return BlockRounding(self._samples(ours), self._engine())
+
     def _trials(
-        self, prepared: Model, profile: Profile, correct: BiasCorrection | None
+        self, prepared: Model, profile: Profile, recipe: Recipe, correct: BiasCorrection | None
     ) -> Sequence[Trial]:
         from qdialect.quantization.search import best_recipe
 
@@ -314,7 +346,7 @@ class Quantization:
             prepared.module,
             prepared.ctx,
             profile,
-            self.recipe,
+            recipe,
             self._samples(self._trial_samples),
             self._runner(prepared.ctx),
             correct,

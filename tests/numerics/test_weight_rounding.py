@@ -36,11 +36,12 @@ def grids(random: np.random.Generator, rows: Array) -> dict[str, Grid]:
     """One of each kind for rows."""
     largest = np.abs(rows).max(axis=-1, keepdims=True)
     blocks = np.repeat(np.abs(rows[..., ::2]), 2, axis=-1)[..., : rows.shape[-1]] + 0.1
+    zeros: Array = np.rint(random.uniform(3, 12, size=np.shape(largest)))
     return {
         "per row": Grid(largest / 7, -7, 7),
         "one": Grid(np.array(largest.max() / 3), -3, 3),
         "blocks": Grid(blocks / 3, -3, 3),
-        "zero points": Grid(largest / 7, 0, 15, np.rint(random.uniform(3, 12, largest.shape))),
+        "zero points": Grid(largest / 7, 0, 15, zeros),
         "two bits": Grid(largest, -1, 1),
         "levels": Grid.of_levels(largest, LEVELS),
     }

@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from qdialect.analysis.channel_groups import ChannelGroup, find_groups
+from qdialect.analysis.channel_groups import ChannelGroup, find_groups, find_shifts
 from qdialect.behaviors.degrees import homogeneity
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext, new_context
 from qdialect.formats.mlir.read import read_module
 from qdialect.ops import constant_array, constant_of
-from qdialect.quantization.float_rewrites.apply import NotFiniteError, scale_channels
+from qdialect.quantization.float_rewrites.apply import (
+    NotFiniteError,
+    scale_channels,
+    shift_channels,
+)
 from qdialect.quantization.preparation import prepare
 from qdialect.reference import Interpreter
 from qdialect.workflows.model import Model
@@ -66,6 +70,19 @@ def test_any_factors_change_what_rounding_does(seed: int) -> None:
     groups = groups_of(model)
     scale_channels([(each, random.uniform(0.25, 4, each.size)) for each in groups], model.ctx)
     for was, now in zip(before, result(model), strict=True):
+        np.testing.assert_allclose(now, was, atol=1e-4 * np.abs(was).max())
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_is_added_is_taken_away(seed: int) -> None:
+    model = opened(random_channels(seed))
+    if seed % 2:
+        prepare(model.module, model.ctx, frozenset())
+    before, random = result(model, seed), np.random.default_rng(seed)
+    groups = find_shifts(model.function(), model.ctx)
+    shift_channels([(each, random.integers(-3, 4, each.size)) for each in groups], model.ctx)
+    model.module.verify()
+    for was, now in zip(before, result(model, seed), strict=True):
         np.testing.assert_allclose(now, was, atol=1e-4 * np.abs(was).max())
 
 
@@ -138,6 +155,41 @@ def test_constants_of_several_uses_are_copied() -> None:
 
 def test_a_value_that_is_returned_keeps_its_numbers() -> None:
     assert groups_of(opened(rows(results="%h"))) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [
+        ("relu %h : (!x) -> !x", 0),
+        ("neg %h : (!x) -> !x", 2),
+        ("add %h, %x : (!x, !x) -> !x", 2),
+        ("add %h, %b : (!x, tensor<2xf32>) -> !x", 4),
+        ("mul %h, %b : (!x, tensor<2xf32>) -> !x", 0),
+        ("mul %h, %x : (!x, !x) -> !x", 0),
+        ("sub %h, %h : (!x, !x) -> !x", 0),
+        ("maximum %h, %b : (!x, tensor<2xf32>) -> !x", 2),
+        ("layer_norm %h, %b, %b : (!x, tensor<2xf32>, tensor<2xf32>) -> !x", 2),
+        ("pad %h low [0, 0] high [1, 0] mode edge : (!x) -> !x", 2),
+        ("pad %h low [0, 0] high [1, 0] mode constant : (!x) -> !x", 0),
+    ],
+)
+def test_what_lets_sums_pass(function: str, count: int) -> None:
+    model = opened(rows(f"%a = nn.{function}", OUT))
+    assert sum(group.size for group in find_shifts(model.function(), model.ctx)) == count
+
+
+def test_a_missing_bias_is_made() -> None:
+    model = opened(rows("%a = nn.neg %h : (!x) -> !x", OUT))
+    before = result(model)
+    (group,) = find_shifts(model.function(), model.ctx)
+    assert shift_channels([(group, [2.0, 4.0])], model.ctx) == 2
+    for was, now in zip(before, result(model), strict=True):
+        np.testing.assert_array_equal(was, now)
+    last = list(model.function().body.block.ops)[-2]
+    made = constant_of(last.operands[2])
+    assert made is not None
+    # The result of the negation is less by (2, 4), so the rows add (1, 2) and (3, 4) times that.
+    assert constant_array(made, model.ctx.blobs).tolist() == [10.0, 22.0]
 
 
 @pytest.mark.parametrize("factors", [[1.0], [1.0, -1.0], [1.0, 0.0], [1.0, np.inf]])

@@ -16,6 +16,7 @@ from qdialect.quantization.float_rewrites.equalize import Equalize
 from qdialect.quantization.float_rewrites.smooth import Smooth
 from qdialect.quantization.float_rewrites.statistics import Statistics, measured
 from qdialect.quantization.recipe import Recipe
+from qdialect.targets.installed import get_target
 from qdialect.workflows.model import Model
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -73,7 +74,7 @@ func.func @main(%x: {x} {{nn.name = "x"}}) -> {y} {{
 
 NETS: Mapping[str, tuple[str, tuple[int, ...], FloatRewrite]] = {
     "equalize": (chain(), (1, 4, 6, 6), Equalize()),
-    "smooth": (gated(), (5, 8), Smooth()),
+    "smooth": (gated(), (5, 8), Smooth(on_codes=True)),
 }
 
 
@@ -82,7 +83,9 @@ def read(folder: Path, name: str) -> tuple[Model, Sequence[Arrays], FloatRewrite
     path, random = folder / "net.mlir", np.random.default_rng(5)
     path.write_text(text)
     samples = [{"x": random.normal(0, 1, shape).astype("f4")} for _ in range(24)]
-    return qd.load(path), samples, rewrite
+    model = qd.load(path)
+    model.ctx.target = get_target("onnxruntime")
+    return model, samples, rewrite
 
 
 def rewritten(model: Model, samples: Sequence[Arrays], rewrite: FloatRewrite) -> Model:
@@ -118,7 +121,9 @@ def test_less_is_lost(name: str, tmp_path: Path) -> None:
     losses: list[float] = []
     for each, kept in ((model, frozenset[str]()), (changed, made.keep_float)):
         recipe = Recipe(keep_float=kept)
-        quantized = qd.quantize(each, tmp_path / "data.npz", recipe=recipe, target="generic").model
+        quantized = qd.quantize(
+            each, tmp_path / "data.npz", recipe=recipe, target="onnxruntime"
+        ).model
         pairs = [(qd.run(model, s), qd.run(quantized, s)) for s in samples[:6]]
         noise = [np.square(a[n] - b[n]).mean() for a, b in pairs for n in a]
         losses.append(float(np.mean(noise)))

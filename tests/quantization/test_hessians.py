@@ -48,10 +48,15 @@ CASES = {
 }
 
 
-def opened(folder: Path, name: str, operand: str = "r") -> tuple[Values, Operation, Array]:
-    """The values of a net of one contraction, the op, and its weights."""
+def opened(
+    folder: Path, name: str, operand: str = "r", extents: bool = True
+) -> tuple[Values, Operation, Array]:
+    """The values of a net of one contraction, the op, and its weights; without `extents`, those
+    behind the first two are not known."""
     x, w, y, attributes = CASES[name]
     weights = np.random.default_rng(3).normal(size=[int(n) for n in w.split("x")]).astype("f4")
+    if not extents:
+        x, y = ("x".join(t.split("x")[:2] + ["?"] * (t.count("x") - 1)) for t in (x, y))
     kind = {"depthwise": "conv2d", "vector": "matmul"}.get(name, name)
     text = NET.format(
         x=x, w=w, y=y, op=kind, attributes=attributes, values=weights.tolist(), operand=operand
@@ -96,6 +101,16 @@ def test_moments_foretell_the_error_of_results(
     assert loss(rows, found.second()).reshape(-1) == pytest.approx((result**2).mean(axis=1), 1e-4)
     about_mean = loss(rows, found.covariance()).reshape(-1)
     assert about_mean == pytest.approx(result.var(axis=1), 1e-4)
+
+
+@pytest.mark.parametrize("name", ["conv1d", "conv2d", "depthwise", "conv_transpose1d"])
+def test_extents_that_only_samples_have(tmp_path: Path, name: str) -> None:
+    products: list[Array] = []
+    for extents in (True, False):
+        values, op, _ = opened(tmp_path, name, extents=extents)
+        assert measurable(op)
+        products.append(moments(values, [op], samples(name), "numpy")[op].products)
+    assert products[0].any() and (products[0] == products[1]).all()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -17,6 +17,7 @@ from qdialect.cli.qopt import main
 from qdialect.errors import InputError
 from qdialect.qparams import Layout
 from qdialect.quant import quant_element
+from qdialect.quantization.block_formats import block_format
 from qdialect.quantization.blocks import in_blocks
 from qdialect.quantization.recipe import Recipe
 
@@ -153,19 +154,13 @@ def test_a_block_rounds_to_its_own_scale() -> None:
     random = np.random.default_rng(0)
     array = random.normal(size=(16, 3)) * np.repeat([[1.0], [100.0]], 8, axis=0)
     for size in (8, 16):
-        params, codes = in_blocks(array, 0, size, qd_storage("i8"), "f32")
+        params, codes = in_blocks(array, 0, size, block_format("i8"), "f32")
         assert params.grid == (16 // size, 3) and codes.shape == array.shape
         scales = np.repeat(params.scale_array().reshape(params.grid), size, axis=0)
         error = np.abs(array - codes * scales)
         assert (error <= scales * (0.5 + 1e-6) + np.abs(array) / 3).all()
         if size == 8:
             assert error[:8].max() < 0.02
-
-
-def qd_storage(spelling: str) -> Any:
-    from qdialect.qparams import Storage
-
-    return Storage.of(spelling)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,9 @@ func.func @main(%x: !x {{nn.name = "x"}}) -> (tensor<2x6x8x8xf32>, tensor<2x6x8x
 """
 
 
+BIAS = np.linspace(-1, 1, 6)
+
+
 def blurred(random: np.random.Generator) -> NDArray[np.float32]:
     """Images whose neighbours are alike."""
     x = random.normal(size=(2, 4, 10, 10))
@@ -55,8 +58,9 @@ def blurred(random: np.random.Generator) -> NDArray[np.float32]:
 def net(tmp_path_factory: pytest.TempPathFactory) -> tuple[qd.Model, Profile, list[Arrays]]:
     """A net of a convolution, a depthwise one, and one that shares the weights of the first."""
     random, folder = np.random.default_rng(2), tmp_path_factory.mktemp("net")
-    shapes = {"w": (6, 4, 3, 3), "d": (6, 1, 3, 3), "b": (6,)}
+    shapes = {"w": (6, 4, 3, 3), "d": (6, 1, 3, 3)}
     values = {name: random.normal(size=shape).tolist() for name, shape in shapes.items()}
+    values["b"] = BIAS.tolist()
     path, data = folder / "net.mlir", folder / "data.npz"
     path.write_text(NET.format(**values))
     samples: list[Arrays] = [{"x": blurred(random)} for _ in range(8)]
@@ -230,3 +234,19 @@ def test_bias_correction_goes_on_from_there(
 def test_there_is_no_such_method() -> None:
     with pytest.raises(ValueError, match="method: one of gptq, descent, not 'other'"):
         WeightRounding([], "numpy", "other")  # pyright: ignore[reportArgumentType]
+
+
+def test_workers_round_the_same(net: tuple[qd.Model, Profile, list[Arrays]]) -> None:
+    pytest.importorskip("distributed")
+    from qdialect.workflows.rounding_workers import on_workers
+
+    model, profile, samples = net
+    first, second = (chosen(model, profile, Recipe(weights="i4")) for _ in range(2))
+    rounding = WeightRounding(samples, "numpy", solve=on_workers("1"))
+    rounding(*first)
+    WeightRounding(samples, "numpy")(*second)
+    for one, other in zip(first[1].constants.values(), second[1].constants.values(), strict=True):
+        assert (one.codes == other.codes).all() and one.qparams == other.qparams
+    # Everything is known now, so nobody starts any.
+    rounding.solve = on_workers("nowhere:x")
+    rounding(*chosen(model, profile, Recipe(weights="i4")))

@@ -39,7 +39,8 @@ SMOOTH = {
 
 _TORCH = {"torch": "torch==2.14.1", "onnx": "onnx==1.23.2", "onnx2torch": "onnx2torch==1.5.15"}
 MODULES = {
-    "tico": _TORCH | {"torchao": "torchao==0.18.0", "tico": "tico==0.3.0"},
+    "tico": _TORCH
+    | {"torchao": "torchao==0.18.0", "tico": "tico==0.3.0", "transformers": "transformers"},
     "litert": _TORCH
     | {"litert-torch": "litert-torch==0.10.0", "ai-edge-quantizer": "ai-edge-quantizer==0.10.0"},
 }

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.channel_groups import ChannelGroup
+from qdialect.analysis.channel_labels import Absorber, added
+from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.quant import element_type
@@ -51,7 +53,7 @@ def scale_channels(groups: Iterable[tuple[ChannelGroup, Factors]], ctx: QContext
             use = absorber.op, absorber.operand
             factors[use] = factors.get(use, 1.0) * absorber.factors(numbers)
     arrays = {
-        use: _array(use, ctx).astype(np.float64) * factor
+        use: constant_numbers(use, ctx).astype(np.float64) * factor
         for use, factor in factors.items()
         if not (factor == 1).all()
     }
@@ -67,7 +69,7 @@ def replace_constants(arrays: Mapping[tuple[Operation, int], Array], ctx: QConte
     """
     rounded: dict[tuple[Operation, int], NDArray[Any]] = {}
     for use, array in arrays.items():
-        old = _array(use, ctx)
+        old = constant_numbers(use, ctx)
         with np.errstate(over="ignore"):
             rounded[use] = array.astype(old.dtype)
         if np.isfinite(old).all() and not np.isfinite(rounded[use]).all():
@@ -93,7 +95,75 @@ def replace_constants(arrays: Mapping[tuple[Operation, int], Array], ctx: QConte
             value.owner.erase()
 
 
-def _array(use: tuple[Operation, int], ctx: QContext) -> NDArray[Any]:
-    constant = constant_of(use[0].operands[use[1]])
+def constant_numbers(use: tuple[Operation, int], ctx: QContext) -> NDArray[Any]:
+    """The numbers of a constant operand, by op and number."""
+    return constant_array(_constant(use[0].operands[use[1]]), ctx.blobs)
+
+
+def _constant(value: SSAValue) -> ConstantOp:
+    constant = constant_of(value)
     assert constant is not None
-    return constant_array(constant, ctx.blobs)
+    return constant
+
+
+def shift_channels(groups: Iterable[tuple[ChannelGroup, Factors]], ctx: QContext) -> int:
+    """Add numbers, one for each class, to the channels of groups of `find_shifts`; how many
+    constants changed or were made. Biases that are missing are made.
+
+    NotFiniteError before anything is changed if a number would overflow. ValueError for other than
+    as many finite numbers as classes.
+    """
+    added_to: dict[tuple[Operation, int], Any] = {}
+    for group, each in groups:
+        numbers = np.asarray(each, np.float64)
+        if numbers.shape != (group.size,) or not np.isfinite(numbers).all():
+            raise ValueError(f"expects {group.size} finite numbers")
+        for absorber in group.absorbers:
+            use = absorber.op, absorber.operand
+            change = absorber.offsets(numbers)
+            if absorber.through is not None:
+                change = change - _products(absorber, added(absorber.through, numbers), ctx)
+            added_to[use] = added_to.get(use, 0.0) + change
+    arrays: dict[tuple[Operation, int], Array] = {}
+    missing: list[tuple[Operation, Any]] = []
+    for (op, number), change in added_to.items():
+        if not change.any():
+            continue
+        if number == len(op.operands):
+            missing.append((op, change))
+        else:
+            arrays[op, number] = constant_numbers((op, number), ctx).astype(np.float64) + change
+    replace_constants(arrays, ctx)
+    for op, change in missing:
+        _add_bias(op, change, ctx)
+    return len(arrays) + len(missing)
+
+
+def _products(absorber: Absorber, moved: Array, ctx: QContext) -> Array:
+    """The weights times what the channels they meet moved by, by channel of the result."""
+    op = absorber.products
+    behavior = None if op is None else ctx.behaviors.get(op)
+    sums = None if behavior is None else behavior.accumulator
+    assert op is not None
+    assert sums is not None
+    assert sums.channels is not None
+    inner, outer = sums.channels(op)
+    weights = constant_numbers((op, sums.rhs), ctx).astype(np.float64)
+    count = shape_of(op.results[0])[sums.result_axis(op)]
+    places = np.broadcast_to(outer, weights.shape).reshape(-1)
+    products = np.zeros(count)
+    np.add.at(products, places, (weights * moved[inner]).reshape(-1))
+    if absorber.operand == len(absorber.op.operands):
+        return products
+    return products.reshape(shape_of(absorber.op.operands[absorber.operand]))
+
+
+def _add_bias(op: Operation, numbers: Array, ctx: QContext) -> None:
+    element = element_type(op.results[0].type)
+    kind = constant_array(_constant(op.operands[1]), ctx.blobs).dtype
+    made = make_constant(numbers.astype(kind), element, ctx.blobs)
+    made.location = op.location
+    block = op.parent
+    assert block is not None
+    block.insert_op_before(made, op)
+    op.operands = [*op.operands, made.result]

@@ -7,6 +7,8 @@ of another.  Nothing is added to the graph.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from qdialect.analysis.channel_groups import ChannelGroup, find_groups
 from qdialect.context import QContext
 from qdialect.numerics.channel_transforms import Factors, least_factors
-from qdialect.quantization.float_rewrites.apply import scale_channels
+from qdialect.quantization.float_rewrites.apply import NotFiniteError, scale_channels
 from qdialect.quantization.float_rewrites.base import Rewritten, mean_gain
 from qdialect.quantization.float_rewrites.statistics import Statistics
 from qdialect.quantization.float_rewrites.terms import Costs
@@ -43,15 +45,30 @@ class Equalize:
     ) -> Rewritten | None:
         """See `FloatRewrite`."""
         function = Interpreter(ctx, module).function()
-        costs, found = Costs(ctx, statistics.of(function), recipe), list[Factors]()
-        chosen: list[tuple[ChannelGroup, Array]] = []
+        costs = Costs(ctx, statistics.of(function), recipe)
+        found: list[tuple[ChannelGroup, Factors]] = []
         for group in find_groups(function, ctx):
             tied = np.arange(group.size + 1) == 0
             factors = least_factors(costs.of_group(group), group.size + 1, tied)
             if factors.decibels >= WORTH:
-                found.append(factors)
-                chosen.append((group, factors.factors[1:]))
-        if not chosen:
+                found.append((group, factors))
+        kept = _scaled([(group, each.factors[1:]) for group, each in found], ctx)
+        found = [found[number] for number in kept]
+        if not found:
             return None
+        channels = sum(group.size for group, _ in found)
+        return Rewritten(len(found), channels, mean_gain([each for _, each in found]))
+
+
+def _scaled(chosen: Sequence[tuple[ChannelGroup, Array]], ctx: QContext) -> Sequence[int]:
+    """Scale groups, all at once or, if a constant would overflow, those that can; which."""
+    try:
         scale_channels(chosen, ctx)
-        return Rewritten(len(chosen), sum(group.size for group, _ in chosen), mean_gain(found))
+        return range(len(chosen))
+    except NotFiniteError:
+        kept: list[int] = []
+        for number, each in enumerate(chosen):
+            with suppress(NotFiniteError):
+                scale_channels([each], ctx)
+                kept.append(number)
+        return kept

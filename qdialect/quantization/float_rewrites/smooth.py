@@ -28,13 +28,14 @@ from qdialect.dialects.onnx import strings
 from qdialect.numerics.channel_transforms import Factors, Term, least_factors
 from qdialect.ops import MulOp, keys_of, make_constant, shape_of
 from qdialect.ops.keys import KEY
-from qdialect.quant import element_type
+from qdialect.qparams import QParams, Storage
+from qdialect.quant import UniformType, element_type, with_element
 from qdialect.quantization.float_rewrites.apply import replace_constants
 from qdialect.quantization.float_rewrites.base import Rewritten, mean_gain
 from qdialect.quantization.float_rewrites.statistics import Statistics
 from qdialect.quantization.float_rewrites.terms import Costs, inner_channels
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.values import real_array
+from qdialect.quantization.values import float_value, real_array
 from qdialect.reference import Interpreter
 
 if TYPE_CHECKING:
@@ -59,9 +60,12 @@ class _Place:
 
 @dataclass(frozen=True)
 class Smooth:
-    """Scales what contractions take, by products of their own."""
+    """Scales what contractions take, by products of their own: the results of ops that the target
+    has for floats alone, or (`on_codes`) of others, such as a gelu, that are then left in floats
+    too, which may cost more than it gains."""
 
     name: str = "smooth"
+    on_codes: bool = False
 
     def __call__(
         self, module: ModuleOp, ctx: QContext, statistics: Statistics, recipe: Recipe
@@ -70,7 +74,7 @@ class Smooth:
         function = Interpreter(ctx, module).function()
         costs = Costs(ctx, statistics.of(function), recipe)
         chosen: list[tuple[_Place, Factors]] = []
-        for place in _places(function, ctx, costs):
+        for place in _places(function, costs, on_codes=self.on_codes):
             count = int(place.labels.max()) + 1
             found = least_factors(_terms(place, costs), count, np.arange(count) == 0)
             if found.decibels >= WORTH:
@@ -83,9 +87,10 @@ class Smooth:
         return Rewritten(len(chosen), channels, gain, frozenset(keys))
 
 
-def _places(function: FuncOp, ctx: QContext, costs: Costs) -> Iterator[_Place]:
-    """What contractions multiply with constants and no group scales, and an op that is quantized
-    only in floats makes or anything else takes as well."""
+def _places(function: FuncOp, costs: Costs, *, on_codes: bool) -> Iterator[_Place]:
+    """What contractions multiply with constants and no group scales; behind other ops that give
+    codes, a product would round once more."""
+    ctx = costs.ctx
     grouped = {value for group in find_groups(function, ctx) for value in group.values}
     by_value: dict[tuple[SSAValue, int], list[Operation]] = {}
     for op in function.body.block.ops:
@@ -99,11 +104,23 @@ def _places(function: FuncOp, ctx: QContext, costs: Costs) -> Iterator[_Place]:
         behavior = ctx.behaviors.get(owner)
         if behavior is None or behavior.accumulator is not None or behavior.commutes:
             continue
+        if _runs_on_codes(owner, ctx, costs.recipe) != on_codes:
+            continue
         shape = shape_of(value)
         extents = [shape[d] if d == axis else 1 for d in range(len(shape))]
         if extents[axis] > 1:
             labels = np.arange(1, extents[axis] + 1).reshape(extents)
             yield _Place(value, tuple(ops), axis, labels)
+
+
+def _runs_on_codes(op: Operation, ctx: QContext, recipe: Recipe) -> bool:
+    """Whether the target runs an op on 8 bits, whatever they mean."""
+    params = QParams.per_tensor(Storage.of(recipe.activations), 2.0**-8, 0)
+    types = [
+        [with_element(v.type, UniformType(params)) if float_value(v) else v.type for v in values]
+        for values in (op.operands, op.results)
+    ]
+    return ctx.target.refuses(op, types[0], types[1]) is None
 
 
 def _terms(place: _Place, costs: Costs) -> Sequence[Term]:

@@ -15,4 +15,6 @@ CHEAP, THOROUGH = 1, 2
 def rewrites(level: int) -> Sequence[FloatRewrite]:
     """Those of a level, in the order in which they are best done."""
     found: list[FloatRewrite] = [Equalize()] if level >= CHEAP else []
-    return [*found, Smooth()] if level >= THOROUGH else found
+    if level >= THOROUGH:
+        found += [Smooth(), Smooth("smooth codes", on_codes=True)]
+    return found

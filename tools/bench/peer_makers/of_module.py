@@ -20,6 +20,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,26 @@ def _module(name: str, path: Path, weights: str) -> torch.nn.Module:
         spec.loader.exec_module(nets)
         return nets.network(name, Path(weights) if weights else None)
     return import_module("onnx2torch").convert(str(path)).eval()
+
+
+def _fix_shapes(module: torch.nn.Module, inputs: Inputs) -> None:
+    """Let reshapes of onnx2torch take the shapes that they have for these inputs: they look into
+    the shape as they run, which torch.export refuses."""
+    reshapes = [part for part in module.modules() if type(part).__name__ == "OnnxReshape"]
+    shapes: dict[int, torch.Size] = {}
+    hooks = [
+        part.register_forward_hook(lambda part, _, made: shapes.update({id(part): made.shape}))
+        for part in reshapes
+    ]
+    module(*inputs)
+    for hook in hooks:
+        hook.remove()
+    for part in reshapes:
+        part.forward = partial(_reshaped, shapes[id(part)])
+
+
+def _reshaped(shape: torch.Size, x: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+    return x.reshape(shape)
 
 
 def _samples(path: Path, names: Sequence[str]) -> list[Inputs]:
@@ -107,15 +128,21 @@ def _litert(module: torch.nn.Module, samples: Sequence[Inputs], tool: str) -> tu
         key = next(iter(engine.get_signature_list()))
         details = engine.get_signature_runner(key).get_input_details()
         names = sorted(details, key=lambda name: int(name.rpartition("_")[2]))
-        rows = [{n: v.numpy() for n, v in zip(names, s, strict=True)} for s in samples]
+
+        def row(inputs: Inputs) -> dict[str, np.ndarray]:
+            pairs = zip(names, inputs, strict=True)
+            return {n: v.numpy().astype(details[n]["dtype"]) for n, v in pairs}
+
         work = quantizer.Quantizer(plain, getattr(recipe, tool)())
-        calibrated = work.calibrate({key: rows}) if tool.startswith("static") else None
+        calibrated = (
+            work.calibrate({key: list(map(row, samples))}) if tool.startswith("static") else None
+        )
         work.quantize(calibrated).export_model(path, overwrite=True)
         content = Path(path).read_bytes()
     run = Interpreter(model_content=content).get_signature_runner(key)
 
     def answer(inputs: Inputs) -> list[np.ndarray]:
-        found = run(**{n: v.numpy() for n, v in zip(names, inputs, strict=True)})
+        found = run(**row(inputs))
         return [found[n] for n in sorted(found, key=lambda name: int(name.rpartition("_")[2]))]
 
     return answer, len(content)
@@ -137,7 +164,9 @@ def main() -> None:
     module = _module(name, Path(path), rest[0] if rest else "")
     maker = {"x86": _pt2e, "xnnpack": _pt2e, "tico": _tico, "tico-gptq": _tico}.get(tool, _litert)
     with torch.no_grad():
-        answer, size = maker(module, _samples(Path(calibration), inputs), tool)
+        samples = _samples(Path(calibration), inputs)
+        _fix_shapes(module, samples[0])
+        answer, size = maker(module, samples, tool)
         rows = [_flat(answer(sample)) for sample in _samples(Path(tests), inputs)]
     arrays = {
         port.name: np.stack(column)

@@ -32,9 +32,10 @@ _CASTS = (
         for domain in ("", "com.microsoft")
         for kind in ("Quantize", "Dequantize")
     }
+    | {("com.microsoft", kind) for kind in ("MatMulNBits", "MatMulBnb4", "GatherBlockQuantized")}
 )
 _MOST_NODES = 16
-_MOST_ELEMENTS = 1 << 16
+_MOST_ELEMENTS = 1 << 22
 
 
 class KnownParameters:

@@ -1,4 +1,4 @@
-"""`MatMulNBits` of `com.microsoft`: a product with a weight quantized in blocks.
+"""`MatMulNBits` and `MatMulBnb4` of `com.microsoft`: products with a weight quantized in blocks.
 
     MatMulNBits(x, w)  ->  nn.matmul %x, quant.dcast %w
 
@@ -13,6 +13,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from xdsl.ir import Operation, SSAValue
 
 from qdialect import ops as nn
 from qdialect.dialects.onnx import ELEMENTS, FLOATS, N_BITS
@@ -22,6 +23,7 @@ from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.quantization import shape_of
 from qdialect.formats.onnx.read.tensors import ELEMENT_NAMES
 from qdialect.ops import KEY, make_constant
+from qdialect.qparams.levels import NORMAL_LEVELS
 from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, UniformType, element_type, with_element
 
@@ -57,19 +59,75 @@ def matmul(imp: Importer, node: Node) -> Results:
     element = _element(imp, node, bits, block, points)
     if element is None:
         return None
-    node.names_inputs = False
-    constant = make_constant(codes.T.astype("u1"), element, imp.ctx.blobs)
-    constant.attributes[KEY] = StringAttr(node.input(1))
-    imp.emit(constant)
-    target = with_element(constant.result.type, element_type(kind))
-    real = imp.emit(DCastOp(constant.result, target)).results[0]
     output = "" if node.input(5) else node.output(0)
-    product = imp.build(nn.MatMulOp, imp.value(node.input(0)), real, output=output)
-    level = IntegerAttr(int(node.get("accuracy_level", 0)), i64)
-    cast("Any", product.owner).attributes[N_BITS] = level
+    product = _product(imp, node, codes.T, element, output, int(node.get("accuracy_level", 0)))
     if not node.input(5):
         return [product]
     return [imp.build(nn.AddOp, product, imp.value(node.input(5)), output=node.output(0))]
+
+
+def matmul_of_levels(imp: Importer, node: Node) -> Results:
+    """`MatMulBnb4` of the levels NF4; the others (FP4) stay a node."""
+    import numpy as np
+
+    k, n, block = (int(node.get(name, 0)) for name in ("K", "N", "block_size"))
+    kind = imp.type_of(node.input(0))
+    if shape_of(kind) is None or element_type(kind) not in FLOATS or min(k, n, block) < 1:
+        return None
+    if node.get("quant_type", -1) != 1 or node.get("transB", 1) != 1 or k % block or k % 2:
+        return None
+    weight, scale = imp.static(node.input(1)), imp.statics.get(node.input(2))
+    if weight is None or scale is None or ELEMENTS[scale.data_type] != element_type(kind):
+        return None
+    scales = imp.static(node.input(2))
+    if weight.dtype != np.uint8 or scales is None or scales.size * block != n * k:
+        return None
+    if weight.size * 2 != n * k:
+        raise InputError(
+            f"the weight has {weight.size} bytes, but {n} rows of {k} codes need {n * k // 2}",
+            where=node.where,
+            code="invalid-node",
+        )
+    steps = scales.reshape(n, -1).T.reshape(-1)
+    if not (np.isfinite(steps) & (steps > 0)).all():
+        return None
+    halves = np.stack([weight.reshape(-1) >> 4, weight.reshape(-1) & 15], axis=1)
+    expressed, blocks = ELEMENT_NAMES[ELEMENTS[scale.data_type]], [(0, block), (1, 1)]
+    params = QParams.blockwise(
+        NORMAL_LEVELS, blocks, (k // block, n), [float(s) for s in steps], None, expressed
+    )
+    return [_product(imp, node, halves.reshape(n, k).T, UniformType(params), node.output(0), 0)]
+
+
+def _product(
+    imp: Importer,
+    node: Node,
+    codes: NDArray[Any],
+    element: UniformType,
+    output: str,
+    level: int,
+) -> SSAValue:
+    """The product with a weight [K, N] in codes, which is to be written so again."""
+    node.names_inputs = False
+    replace_makers(imp, node.input(2))
+    constant = make_constant(codes.astype("u1"), element, imp.ctx.blobs)
+    constant.attributes[KEY] = StringAttr(node.input(1))
+    imp.emit(constant)
+    kind = element_type(imp.type_of(node.input(0)))
+    real = imp.emit(DCastOp(constant.result, with_element(constant.result.type, kind))).results[0]
+    product = imp.build(nn.MatMulOp, imp.value(node.input(0)), real, output=output)
+    cast("Any", product.owner).attributes[N_BITS] = IntegerAttr(level, i64)
+    return product
+
+
+def replace_makers(imp: Importer, name: str) -> None:
+    """Let go of the ops that compute a parameter of constants, where nothing else reads them."""
+    pending = [imp.values[name]] if name in imp.values else []
+    while pending:
+        op = pending.pop(0).owner
+        if isinstance(op, Operation):
+            imp.replaced.append(op)
+            pending += op.operands
 
 
 def _codes(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from qdialect import ops as nn
 from qdialect.formats.onnx.read import (
+    block_tables,
     compute,
     constants,
     dynamic,
@@ -65,6 +66,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "DynamicQuantizeLinear"): dynamic.quantize,
     ("com.microsoft", "DynamicQuantizeMatMul"): dynamic.matmul,
     ("com.microsoft", "MatMulNBits"): n_bits.matmul,
+    ("com.microsoft", "GatherBlockQuantized"): block_tables.gather,
+    ("com.microsoft", "MatMulBnb4"): n_bits.matmul_of_levels,
     ("", "MatMulInteger"): integer_products.matmul,
     ("", "Einsum"): einsum.einsum,
     ("", "Sum"): compute.total,

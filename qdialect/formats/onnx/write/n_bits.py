@@ -1,4 +1,8 @@
-"""Products with weights in blocks as MatMulNBits, where the model had them so."""
+"""Products with weights in blocks as MatMulNBits, and with levels (NF4) as MatMulBnb4.
+
+That is where the model had them so, or where a product has to compute with its input as it is
+(`onnx.n_bits`: the accuracy level); others go out as DequantizeLinear and MatMul.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
-from qdialect.dialects.onnx import DATA_TYPES, N_BITS
+from qdialect.dialects.onnx import N_BITS
+from qdialect.formats.onnx.write.narrow_scales import write_scales
 from qdialect.formats.onnx.write.quantization import packed
 from qdialect.ops import ConstantOp, MatMulOp, constant_array, shape_of
-from qdialect.qparams.parameters import Layout, QParams
-from qdialect.quant import FLOAT_TYPES, DCastOp, quant_element
+from qdialect.qparams.levels import NORMAL_LEVELS
+from qdialect.qparams.parameters import Layout, QParams, Storage
+from qdialect.quant import DCastOp, quant_element
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,8 +25,10 @@ if TYPE_CHECKING:
     from qdialect.formats.onnx.write.exporter import Exporter
 
 _BITS = {"u2": 2, "u4": 4, "u8": 8}
-_DTYPES = {"f32": "<f4", "f16": "<f2"}
+_EXPRESSED = ("f32", "f16")
 _UINT8 = 2
+_NF4 = 1
+"""The `quant_type` of MatMulBnb4 whose table is that of the format `nf4`."""
 
 
 def packed_weight(op: Operation) -> tuple[ConstantOp, QParams] | None:
@@ -31,17 +39,29 @@ def packed_weight(op: Operation) -> tuple[ConstantOp, QParams] | None:
     if not isinstance(cast_op, DCastOp) or not isinstance(cast_op.input.owner, ConstantOp):
         return None
     element = quant_element(cast_op.input.type)
-    if element is None or element.qparams.storage.spelling not in _BITS:
-        return None
-    if element.qparams.expressed not in _DTYPES:
+    if element is None or element.qparams.expressed not in _EXPRESSED:
         return None
     qparams, shape = element.qparams, shape_of(cast_op.input)
+    if not _is_level(qparams.storage) and unsigned(qparams).storage.spelling not in _BITS:
+        return None
     if qparams.layout is not Layout.BLOCK or len(shape) != 2 or not qparams.storage.is_full_range:
         return None
     block = dict(qparams.blocks).get(0, 1)
     if qparams.grid[1] != shape[1] or block < 16 or block & (block - 1):
         return None
     return cast_op.input.owner, qparams
+
+
+def _is_level(storage: Storage) -> bool:
+    """Whether codes name the levels of MatMulBnb4."""
+    return storage == NORMAL_LEVELS
+
+
+def unsigned(qparams: QParams) -> QParams:
+    """The same numbers on codes without a sign."""
+    storage = qparams.storage
+    plain = not storage.is_float and storage.quantile is None
+    return qparams.with_signedness(False) if plain else qparams
 
 
 def is_packed_weight(op: Operation) -> bool:
@@ -57,7 +77,7 @@ def is_packed_weight(op: Operation) -> bool:
 
 
 def write_n_bits(exporter: Exporter, op: MatMulOp, key: str, output: str) -> bool:
-    """Write `op` as MatMulNBits; False if it is none."""
+    """Write `op` as MatMulNBits, or with levels as MatMulBnb4; False if it is none."""
     found = packed_weight(op)
     if found is None:
         return False
@@ -65,25 +85,28 @@ def write_n_bits(exporter: Exporter, op: MatMulOp, key: str, output: str) -> boo
 
     constant, qparams = found
     k, n = shape_of(constant.result)
-    bits, block = _BITS[qparams.storage.spelling], dict(qparams.blocks)[0]
-    blocks = k // block
     codes: NDArray[Any] = constant_array(constant, exporter.ctx.blobs).T
     graph, name = exporter.graph, exporter.key(constant)
+    scales = qparams.scale_array().T.reshape(-1)
+    block = dict(qparams.blocks)[0]
+    if _is_level(qparams.storage):
+        pairs = codes.reshape(-1, 2).astype(np.uint8)
+        raw = ((pairs[:, 0] << 4) | pairs[:, 1]).tobytes()
+        stored = graph.initializer(name, _UINT8, (len(raw),), raw)
+        steps = write_scales(graph, f"{name}_scales", scales, qparams.expressed, exporter.opset)
+        inputs = [exporter.tensor(op.lhs), stored, steps]
+        attributes = {"K": k, "N": n, "block_size": block, "quant_type": _NF4}
+        graph.node("MatMulBnb4", inputs, [output], key, "com.microsoft", **attributes)
+        return True
+    codes = codes.astype(np.int64) - qparams.storage.min
+    qparams = unsigned(qparams)
+    bits, blocks = _BITS[qparams.storage.spelling], k // block
     raw = packed(np.ascontiguousarray(codes), bits)
     inputs = [
         exporter.tensor(op.lhs),
         graph.initializer(name, _UINT8, (n, blocks, block * bits // 8), raw),
     ]
-    scales = qparams.scale_array().T.reshape(-1)
-    code = DATA_TYPES[FLOAT_TYPES[qparams.expressed]]
-    inputs.append(
-        graph.initializer(
-            f"{name}_scales",
-            code,
-            (n * blocks,),
-            scales.astype(_DTYPES[qparams.expressed]).tobytes(),
-        )
-    )
+    inputs.append(write_scales(graph, f"{name}_scales", scales, qparams.expressed, exporter.opset))
     zeros = qparams.zero_point_array().T
     if (zeros != 1 << (bits - 1)).any():
         wide = np.zeros((n, -(-blocks * bits // 8) * 8 // bits), np.int64)

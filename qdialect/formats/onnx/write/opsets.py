@@ -14,10 +14,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from qdialect.dialects.onnx import NodeOp, package
+from qdialect.formats.onnx.write import narrow_scales
+from qdialect.formats.onnx.write.block_tables import is_packed_table, packed_table
 from qdialect.formats.onnx.write.inner_graphs import graphs_in, graphs_of
+from qdialect.formats.onnx.write.n_bits import is_packed_weight, packed_weight
 from qdialect.formats.onnx.write.quantization import required_opset
 from qdialect.ops import MAX_POOLS, AveragePoolOp, ConstantOp, NNOp, WindowOp, shape_of
-from qdialect.quant import quant_element
+from qdialect.quant import DCastOp, quant_element
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
@@ -90,6 +93,11 @@ def opset_for(function: FuncOp, oldest: bool = False) -> int:
     opset = LEAST_OPSET
     for op in function.body.block.ops:
         opset = max(opset, _op_opset(op, oldest))
+        found = packed_weight(op) or packed_table(op)
+        if found is not None and not oldest:
+            opset = max(opset, narrow_scales.required_opset(found[1].scale_array()))
+        if _is_packed(op):
+            continue
         for value in (*op.operands, *op.results):
             quantized = quant_element(value.type)
             if quantized is None:
@@ -98,6 +106,14 @@ def opset_for(function: FuncOp, oldest: bool = False) -> int:
             if not quantized.qparams.storage.is_full_range and value.owner is op:
                 opset = max(opset, 0 if isinstance(op, ConstantOp) else INTEGER_OPSETS["nn.clip"])
     return opset
+
+
+def _is_packed(op: Operation) -> bool:
+    """Whether codes go out in bytes, whatever their type is."""
+    if isinstance(op, ConstantOp):
+        users = [use.operation for use in op.result.uses]
+        return bool(users) and all(isinstance(u, DCastOp) and _is_packed(u) for u in users)
+    return is_packed_weight(op) or is_packed_table(op)
 
 
 def _op_opset(op: Operation, oldest: bool) -> int:

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.behaviors import PortKind
 from qdialect.formats.onnx.write import dynamic, nodes
 from qdialect.formats.onnx.write.accumulators import write_accumulator
+from qdialect.formats.onnx.write.block_tables import is_packed_table, write_table
 from qdialect.formats.onnx.write.float_ops import PLAIN, Call, Writer
 from qdialect.formats.onnx.write.float_results import write_to_float
 from qdialect.formats.onnx.write.fully_connected import fully_connected, is_transposed_weight
@@ -20,7 +21,14 @@ from qdialect.formats.onnx.write.opsets import INTEGER_OPSETS
 from qdialect.formats.onnx.write.ordering import ORDERING
 from qdialect.formats.onnx.write.qoperator import is_absorbed, write_clamp, write_kernel
 from qdialect.formats.onnx.write.reduction import REDUCTIONS
-from qdialect.ops import DYNAMIC_CONVOLUTIONS, FullyConnectedOp, MatMulOp, PadOp, WindowOp
+from qdialect.ops import (
+    DYNAMIC_CONVOLUTIONS,
+    FullyConnectedOp,
+    GatherOp,
+    MatMulOp,
+    PadOp,
+    WindowOp,
+)
 from qdialect.ops.base import is_kernel
 from qdialect.ops.declare import DECLARED, behavior_of
 from qdialect.quant import DCastOp, RescaleOp, quant_element
@@ -62,7 +70,7 @@ def may_defer(exporter: Exporter, op: Operation) -> bool:
     written if one of them asks for its tensor after all."""
     if isinstance(op, RescaleOp):
         return is_absorbed(op, exporter.runtime)
-    hidden = (is_transposed_weight, is_packed_weight, dynamic.is_layer_weight)
+    hidden = (is_transposed_weight, is_packed_weight, is_packed_table, dynamic.is_layer_weight)
     return isinstance(op, DCastOp) and any(is_hidden(op) for is_hidden in hidden)
 
 
@@ -83,6 +91,8 @@ def _write_nn(exporter: Exporter, op: Operation) -> None:
     if not any(elements):
         output = exporter.claim(op.results[0], hint)
         if isinstance(op, MatMulOp) and write_n_bits(exporter, op, key, output):
+            return
+        if isinstance(op, GatherOp) and write_table(exporter, op, key, output):
             return
         if not dynamic.write_layer(exporter, op, key, output):
             _write_float(exporter, op, key, output)

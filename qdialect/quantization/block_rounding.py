@@ -1,0 +1,77 @@
+"""Codes of weights that stay alone in codes (`blocks`), of least error of the products on samples.
+
+Codes of least squared error are those of least error of a product only where operands are
+independent and alike. Of every product in the state `weights-only` the second moments H = E[x x^T]
+of its operand are measured on samples (`hessians`); scales and zero points are of least
+
+    sum over a block of H_ii (w'_i - w_i)^2,
+
+and the codes on them of little (w' - w) H (w' - w)^T (GPTQ; `numerics.weight_rounding`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from qdialect.quantization.block_formats import block_format
+from qdialect.quantization.blocks import WEIGHTS_ONLY, Coded, coded_weight
+from qdialect.quantization.grids import Grids
+from qdialect.quantization.hessians import batches, measurable, moments
+from qdialect.quantization.selection import Selection
+from qdialect.quantization.values import real_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.quantization.recipe import Recipe
+
+    Arrays = Mapping[str, NDArray[Any]]
+
+
+def gains(recipe: Recipe) -> bool:
+    """Whether codes are few enough for their rounding to matter without being asked for."""
+    return bool(recipe.only_weights) and block_format(recipe.weights).storage.width < 8
+
+
+@dataclass
+class BlockRounding:
+    """Chooses the codes of all products whose weights alone become codes, with the samples and the
+    engine to measure with."""
+
+    samples: Sequence[Arrays]
+    engine: str
+    #: what was found, by the number of the op, its weights and the recipe
+    _known: dict[tuple[int, bytes, str], Coded] = field(
+        default_factory=dict[tuple[int, bytes, str], "Coded"]
+    )
+
+    def __call__(self, selection: Selection, grids: Grids) -> None:
+        """Put the codes into `grids`; an op of which nothing can be measured is left out."""
+        values = selection.values
+        names: dict[Operation, tuple[int, bytes, str]] = {}
+        for number, op in enumerate(values.block.ops):
+            why = selection.left.get(op)
+            if why is None or why.code != WEIGHTS_ONLY or not measurable(op):
+                continue
+            array = real_array(op.operands[1], values.ctx.blobs)
+            assert array is not None
+            digest = sha256(np.ascontiguousarray(array).tobytes()).digest()
+            recipe = values.recipe
+            asked = f"{recipe.weights} {recipe.block} {recipe.scale_type} {recipe.per_channel}"
+            names[op] = number, digest, asked
+        missing = [op for op, name in names.items() if name not in self._known]
+        for batch in batches(missing):
+            for op, found in moments(values, batch, self.samples, self.engine).items():
+                behavior = values.ctx.behaviors.get(op)
+                if found.count and behavior is not None:
+                    hessian = found.second()[0]
+                    self._known[names[op]] = coded_weight(values, op, behavior, hessian)
+        for op, name in names.items():
+            if name in self._known:
+                grids.only_weights[op] = self._known[name]

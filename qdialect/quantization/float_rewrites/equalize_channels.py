@@ -1,0 +1,65 @@
+"""Make the channels of values and the weights behind them even, without data.
+
+    %w = nn.constant dense<[[8.0], [0.125]]>
+    %v = nn.constant dense<[[0.125, 8.0]]>
+    %h = nn.relu (nn.fully_connected %x, %w)
+    %y = nn.fully_connected %h, %v
+
+becomes
+
+    %w = nn.constant dense<[[1.0], [1.0]]>
+    %v = nn.constant dense<[[1.0, 1.0]]>
+
+as cross-layer equalization (Nagel et al., 2019) does, for every group of channels whose factors
+constants take up (`analysis.channel_groups`); sizes are what weights say (`from_weights`).  A group
+stays as it is where that gains less than a tenth of a decibel, and where a constant would overflow.
+
+Contract: exact in the reals; in floats each constant that changes is rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qdialect.analysis.channel_groups import find_groups
+from qdialect.context import session
+from qdialect.quantization.float_rewrites.equalize import Equalize
+from qdialect.quantization.float_rewrites.from_weights import statistics_of_weights
+from qdialect.quantization.recipe import Recipe
+from qdialect.reference import Interpreter
+from qdialect.rewrite.remarks import Remark
+
+
+@dataclass(frozen=True)
+class EqualizeChannels(ModulePass):
+    """Equalizes for storages of values and weights; see the module."""
+
+    name = "equalize-channels"
+
+    activations: str = "u8"
+    weights: str = "i8"
+    per_channel: bool = False
+
+    def __post_init__(self) -> None:
+        self.recipe()
+
+    def recipe(self) -> Recipe:
+        """The options as a recipe; ValueError."""
+        return Recipe(self.activations, self.weights, per_channel=self.per_channel)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Equalize the function of a module; InputError where there is no one function."""
+        qctx = session(ctx)
+        function = Interpreter(qctx, op).function()
+        groups = find_groups(function, qctx)
+        found = Equalize()(op, qctx, statistics_of_weights(function, groups, qctx), self.recipe())
+        if found is None:
+            code, reason = "even", "no group of channels would lose less with other factors"
+        else:
+            code, reason = "equalized", f"{found}, whose noise is {found.gain:.1f} dB less"
+        remark = Remark("note", self.name, self.name, "", "module", "", code=code, reason=reason)
+        qctx.remarks.add(remark)

@@ -1,0 +1,87 @@
+"""Mix the channels of a block by a matrix: constants take it up, the function stays.
+
+    %w = nn.constant dense<[[1.0, 2.0], [3.0, 4.0]]>      R = [[0, 1], [1, 0]] on %h
+    %v = nn.constant dense<[[5.0, 6.0]]>
+    %h = nn.fully_connected %x, %w
+    %y = nn.fully_connected %h, %v
+
+becomes
+
+    %w = nn.constant dense<[[3.0, 4.0], [1.0, 2.0]]>
+    %v = nn.constant dense<[[6.0, 5.0]]>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Operation
+
+from qdialect.analysis.channel_groups import ChannelGroup
+from qdialect.analysis.channel_labels import Term
+from qdialect.analysis.channel_mixing import fibre_dim
+from qdialect.context import QContext
+from qdialect.quantization.float_rewrites.apply import constant_numbers, replace_constants
+
+Array = NDArray[np.float64]
+
+
+def mix_channels(
+    changes: Iterable[tuple[ChannelGroup, Sequence[int], Array]], ctx: QContext
+) -> int:
+    """Multiply the channels of blocks (classes of a group, in the order of rows) by invertible
+    matrices; how many constants changed. A class is in one change at most.
+
+    In the reals the function stays as it was. In floats every new constant is rounded once, after
+    a product in float64, and what is computed grows with the condition of the matrix, which is
+    1 for a rotation. ValueError for a matrix that is not square or cannot be inverted,
+    NotFiniteError where a constant would overflow; nothing is changed then.
+    """
+    arrays: dict[tuple[Operation, int], Array] = {}
+    for group, block, matrix in changes:
+        if matrix.shape != (len(block), len(block)):
+            raise ValueError(f"expects a matrix of {len(block)} rows and columns")
+        try:
+            sides: dict[int, Array] = {1: matrix, -1: np.linalg.inv(matrix).T.astype(np.float64)}
+        except np.linalg.LinAlgError:
+            raise ValueError("the matrix has no inverse") from None
+        for absorber in group.absorbers:
+            use = absorber.op, absorber.operand
+            for term in absorber.terms:
+                if np.isin(np.abs(term.labels), block).any():
+                    array = arrays.get(use)
+                    array = (
+                        constant_numbers(use, ctx).astype(np.float64) if array is None else array
+                    )
+                    arrays[use] = _mixed(array, term, block, sides)
+    replace_constants(arrays, ctx)
+    return len(arrays)
+
+
+def _mixed(array: Array, term: Term, block: Sequence[int], sides: Mapping[int, Array]) -> Array:
+    """A constant with the elements of a block replaced, fibre by fibre."""
+    dim = fibre_dim(term.labels)
+    assert dim is not None
+    shape = np.broadcast_shapes(array.shape, term.labels.shape)
+    offset = len(shape) - term.labels.ndim
+    result = np.array(np.broadcast_to(array, shape))
+    fibres: Any = np.moveaxis(result, dim + offset, -1)
+    labels = term.labels.reshape((1,) * offset + term.labels.shape)
+    labels = np.moveaxis(labels, dim + offset, -1)
+    for place in np.ndindex(labels.shape[:-1]):
+        row = labels[place]
+        at = {abs(int(label)): n for n, label in enumerate(row) if label}
+        if block[0] not in at:
+            continue
+        columns = [at[label] for label in block]
+        side = sides[term.sign * int(np.sign(row[columns[0]]))]
+        # Along dimensions in which the labels do not differ, all fibres at once.
+        where = tuple(
+            slice(None) if extent == 1 else index
+            for extent, index in zip(labels.shape[:-1], place, strict=True)
+        )
+        fibres[(*where, columns)] = fibres[where][..., columns] @ side.T
+    return result
