@@ -124,25 +124,20 @@ class Selection:
         self._drop_regions()
 
     def _spare_amplified(self) -> None:
-        """Leave float what makes a value that an op amplifies: on floats itself, that op would
+        """Leave float what hands on a value that an op amplifies: on floats itself, that op would
         amplify the rounding of codes that it reads.
 
-        Up through ops that move, pick or clamp one value, to the op that computes it. What a
-        concat joins has ranges of its own, finer than that of the whole, so what computes it stays.
+        Up through ops that move, pick or clamp, to those that compute: what a concat joins has
+        ranges of its own, finer than that of the whole.
         """
-        alone = {v for op in self.left for v in _amplified(self.values, op, self.left)}
-        joined: set[SSAValue] = set()
+        amplified = {v for op in self.left for v in _amplified(self.values, op, self.left)}
         for op in reversed(list(self.values.block.ops)):
             behavior = self.ops.get(op)
-            own, shared = not alone.isdisjoint(op.results), not joined.isdisjoint(op.results)
-            if behavior is None or not (own or shared):
+            if behavior is None or amplified.isdisjoint(op.results):
                 continue
-            moves = behavior.commutes or behavior.clamp is not None
-            if not own and not moves:
-                continue
-            self.drop(op, Refusal("float-result", "what it feeds amplifies a step of it"))
-            parts = runtime_tied(op, behavior) if moves else []
-            (alone if own and len(parts) == 1 else joined).update(parts)
+            if behavior.commutes or behavior.clamp is not None:
+                self.drop(op, Refusal("float-result", "what it feeds amplifies a step of it"))
+                amplified.update(runtime_tied(op, behavior))
 
     def _sweep_up(self, refusal_of: Callable[[Operation, Behavior], Refusal | None]) -> None:
         """Drop ops that are refused, from the last to the first."""
