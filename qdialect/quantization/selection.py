@@ -122,6 +122,33 @@ class Selection:
             self._sweep_down()
         self._drop_regions()
 
+    def float_results(self) -> set[SSAValue]:
+        """The results of products that need no codes: no op takes codes of them, perhaps moved,
+        and the target has a kernel that multiplies its sums by the scales and no more. Rounding
+        them would only lose: a residual sum in front of a layer norm has a wide range."""
+        target = self.values.ctx.target
+        found: set[SSAValue] = set()
+        if not target.float_results or target.interface is Interface.INTEGER:
+            return found
+        needed: set[SSAValue] = set()
+        for op in reversed(list(self.values.block.ops)):
+            for result in op.results:
+                if any(self._needs_codes(user, needed) for user in users(result)):
+                    needed.add(result)
+        for op, behavior in self.ops.items():
+            if not needed.isdisjoint(op.results):
+                continue
+            moved = runtime_tied(op, behavior) if behavior.commutes else []
+            if op.name in target.float_results or (moved and found.issuperset(moved)):
+                found.update(op.results)
+        return found
+
+    def _needs_codes(self, user: Operation, needed: set[SSAValue]) -> bool:
+        behavior = self.ops.get(user)
+        if behavior is None:
+            return isinstance(user, QCastOp)
+        return not behavior.commutes or not needed.isdisjoint(user.results)
+
     def _sweep_up(self, refusal_of: Callable[[Operation, Behavior], Refusal | None]) -> None:
         """Drop ops that are refused, from the last to the first."""
         self._below.clear()
