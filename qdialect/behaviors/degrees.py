@@ -14,7 +14,7 @@ read off the formula; no declaration says it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
@@ -191,4 +191,33 @@ def _evaluated(
 
 def _sum(a: Powers, b: Powers, sign: int) -> Powers:
     total = {n: a.get(n, Fraction(0)) + sign * b.get(n, Fraction(0)) for n in {**a, **b}}
+    return {n: power for n, power in total.items() if power}
+
+
+def solved_for(
+    conditions: Sequence[Powers], constants: Sequence[int]
+) -> tuple[dict[int, Powers], list[Powers]]:
+    """The powers of constants by those of other operands, and conditions without constants."""
+    solved: dict[int, Powers] = {}
+    rest: list[Powers] = []
+    for condition in conditions:
+        condition = substituted(condition, solved)
+        pivot = next((n for n in constants if condition.get(n)), None)
+        if pivot is None:
+            if condition:
+                rest.append(condition)
+            continue
+        scale = condition[pivot]
+        found = {n: -power / scale for n, power in condition.items() if n != pivot}
+        solved = {n: substituted(powers, {pivot: found}) for n, powers in solved.items()}
+        solved[pivot] = found
+    return solved, rest
+
+
+def substituted(powers: Powers, solved: Mapping[int, Powers]) -> dict[int, Fraction]:
+    """Powers with those of operands that were solved for put in."""
+    total: dict[int, Fraction] = {}
+    for n, power in powers.items():
+        for m, part in solved.get(n, {n: Fraction(1)}).items():
+            total[m] = total.get(m, Fraction(0)) + power * part
     return {n: power for n, power in total.items() if power}
