@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,13 +17,13 @@ SYMMETRIC, CHOSEN = BlockCodes(-8, 7, 0), BlockCodes(0, 15)
 LEVELS = BlockCodes(0, 15, levels=NF4)
 
 
-def error(rows: np.ndarray, codes: BlockCodes, weights: np.ndarray | None = None) -> float:
+def error(rows: Any, codes: BlockCodes, weights: Any = None) -> float:
     found = fit_blocks(rows, codes, weights)
     squares = np.square(found.rounded(rows) - rows)
     return float((squares if weights is None else squares * weights).sum())
 
 
-def blocks(shift: float = 0.0) -> np.ndarray:
+def blocks(shift: float = 0.0) -> Any:
     return np.random.default_rng(1).normal(shift, 1, (200, 32))
 
 
@@ -43,14 +45,14 @@ def test_zero_points_pay_where_blocks_are_not_centred() -> None:
 
 def test_levels_of_a_normal_distribution_suit_normal_numbers() -> None:
     assert error(blocks(), LEVELS) < error(blocks(), SYMMETRIC)
-    exact = np.array(NF4)[None] * np.array([[0.5], [3.0]])
+    exact: Any = np.array(NF4)[None] * np.array([[0.5], [3.0]])
     np.testing.assert_allclose(fit_blocks(exact, LEVELS).rounded(exact), exact, atol=1e-6)
 
 
 def test_numbers_on_a_grid_stay() -> None:
     codes = np.random.default_rng(2).integers(0, 16, (50, 32))
     codes[:, 0], codes[:, 1] = 0, 15
-    exact = (codes - 5) * 0.25
+    exact: Any = (codes - 5) * 0.25
     np.testing.assert_allclose(fit_blocks(exact, CHOSEN).rounded(exact), exact, atol=1e-6)
 
 

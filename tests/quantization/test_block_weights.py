@@ -85,6 +85,10 @@ def test_the_runtime_computes_what_the_module_says(
     want = next(iter(OrtEngine(onnx.load(path), optimize=False).run(feeds).values()))
     exact = Interpreter(result.model.ctx, result.model.module).run(feeds)[0]
     assert sqnr(want, exact) > least
+    text = tmp_path / "q.mlir"
+    qd.save(result.model, text)
+    same = qd.load(text)
+    np.testing.assert_array_equal(Interpreter(same.ctx, same.module).run(feeds)[0], exact)
     for model, optimize in ((out, True), (out, False), (again, True)):
         got = next(iter(OrtEngine(onnx.load(model), optimize=optimize).run(feeds).values()))
         np.testing.assert_allclose(got, exact, atol=2e-5 * np.abs(exact).max())
