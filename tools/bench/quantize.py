@@ -1,12 +1,13 @@
 """Our quantizer against those of others: the same float networks, samples and runtime.
 
 Each network is quantized by each tool with its defaults (`quantizers.py`), calibrated on the same
-samples.  All files and the float one are then run in turns in one process, with the runtime's
-optimizations, on one thread: a ratio is the median over turns of processor time, against the float
-file in the same turn.  How near a file is to the float one is told on other samples, where it is
-worst: the least SQNR of the parts of outputs and of their channels, as `qopt quantize` tells them.
-Beside it, the metric of its task (`qdialect.workflows.metrics_of_tasks`): 1 is what the float
-network gets.
+samples: made ones, or with `--data real` photographs and sentences, those that are judged on of
+other pictures and documents (`real_samples.py`).  All files and the float one are then run in turns
+in one process, with the runtime's optimizations, on one thread: a ratio is the median over turns of
+processor time, against the float file in the same turn.  How near a file is to the float one is told
+on other samples, where it is worst: the least SQNR of the parts of outputs and of their channels, as
+`qopt quantize` tells them.  Beside it, the metric of its task
+(`qdialect.workflows.metrics_of_tasks`): 1 is what the float network gets.
 
     python -m tools.bench quantize --models minilm-dynamic --keep FOLDER --json quantize.json
 """
@@ -229,7 +230,7 @@ def tables(rows: Sequence[Row]) -> str:
     )
     lines: list[tuple[str, ...]] = []
     for row in rows:
-        shown = f"{row.milliseconds:.2f} ms"
+        shown = "" if math.isnan(row.milliseconds) else f"{row.milliseconds:.2f} ms"
         lines.append((row.model, FLOAT, shown, f"{row.megabytes:.3g}", *[""] * 4, row.task, ""))
         lines += [("", tool, *_cells(file)) for tool, file in row.files.items()]
     return table(header, lines)
@@ -378,7 +379,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text += "\n\nBehind:\n\n" + "\n".join(f"- {line}" for line in late or ["nothing"])
     print(text)
     if options.document is not None:
-        put(options.document, "bench_quantize", text)
+        put(options.document, "bench_quantize" + "_real" * (options.data == "real"), text)
     return int(bool(late))
 
 
