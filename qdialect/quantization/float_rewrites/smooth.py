@@ -23,6 +23,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.channel_groups import find_groups
+from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.dialects.onnx import strings
 from qdialect.numerics.channel_transforms import Factors, Term, least_factors
@@ -114,7 +115,9 @@ def _places(function: FuncOp, costs: Costs, *, on_codes: bool) -> Iterator[_Plac
 
 
 def _runs_on_codes(op: Operation, ctx: QContext, recipe: Recipe) -> bool:
-    """Whether the target runs an op on 8 bits, whatever they mean."""
+    """Whether the target runs an op on 8 bits, whatever they mean; composites (a norm) amplify."""
+    if type(ctx.behaviors.get(op)) is Behavior and ctx.target.floats:
+        return False
     params = QParams.per_tensor(Storage.of(recipe.activations), 2.0**-8, 0)
     types = [
         [with_element(v.type, UniformType(params)) if float_value(v) else v.type for v in values]
