@@ -4,9 +4,9 @@ Each network is quantized by each tool with its defaults (`quantizers.py`), cali
 samples: made ones, or with `--data real` photographs and sentences, those that are judged on of
 other pictures and documents (`real_samples.py`).  All files and the float one are then run in turns
 in one process, with the runtime's optimizations, on one thread: a ratio is the median over turns of
-processor time, against the float file in the same turn.  How near a file is to the float one is told
-on other samples, where it is worst: the least SQNR of the parts of outputs and of their channels, as
-`qopt quantize` tells them.  Beside it, the metric of its task
+processor time, against the float file in the same turn.  How near a file is to the float one is
+told on other samples, where it is worst: the least SQNR of the parts of outputs and of their
+channels, as `qopt quantize` tells them.  Beside it, the metric of its task
 (`qdialect.workflows.metrics_of_tasks`): 1 is what the float network gets.
 
     python -m tools.bench quantize --models minilm-dynamic --keep FOLDER --json quantize.json
