@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 pytest.importorskip("PIL")
 corpus = pytest.importorskip("tools.bench.corpus")  # needs ONNX Runtime's quantizer
-from tools.bench import others, quantize, unseen  # noqa: E402
+from tools.bench import others, quantize, real_samples, samples, unseen  # noqa: E402
 
 
 def boxes_and_scores() -> onnx.ModelProto:
@@ -104,6 +104,31 @@ def test_what_is_behind_is_told() -> None:
     broken = quantize.Row("net", "", 1.0, 4.0, 8, {"ours": quantize.File(failed="no")})
     assert quantize.behind(broken) == ["net: no"]
     assert " fails |" in quantize.tables([broken])
+
+
+def test_places_among_others() -> None:
+    ours = quantize.File(0.5, 0.45, 0.55, 1.0, 30.0, "y", 20.0, 0, 0.99, 3.0)
+    slow = quantize.File(4.0, 3.5, 4.5, 1.0, 40.0, "y", 10.0, 0, 0.991, 3.0)
+    near = quantize.File(0.5, 0.45, 0.55, 1.0, 30.2, "y", 15.0, 0, 0.5, 3.0)
+    row = quantize.Row("net", "", 1.0, 4.0, 8, {"slow": slow, "near": near, "ours": ours})
+    assert quantize.place(row, "ours", "worst part") == (2, 2)
+    assert quantize.place(row, "ours", "worst part", as_fast=True) == (1, 1)
+    assert quantize.place(row, "ours", "worst channel") == (1, 3)
+    assert quantize.place(row, "ours", "metric") == (1, 2)
+    assert quantize.place(row, "ours 1", "metric") is None
+    assert "0 of 1 (0 %) | 1 of 1 (100 %)" in " ".join(quantize.ranks([row]).split())
+    assert "40.0 | slow" in " ".join(quantize.summary([row]).split())
+
+
+def test_real_samples_are_those_of_the_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    from PIL import Image
+
+    pictures = [Image.new("RGB", (64, 64), (shade, shade, shade)) for shade in (40, 200)]
+    monkeypatch.setattr(real_samples, "photographs", lambda: pictures)
+    source = corpus.Source("net", boxes_and_scores, {}, samples.images("x", 16, 16))
+    dark, light = (real_samples.real(source, part)(3, 0) for part in (0, 1))
+    assert max(feeds["x"].max() for feeds in dark) < min(feeds["x"].min() for feeds in light)
+    assert not np.array_equal(source.samples(1, 0)[0]["x"], dark[0]["x"])  # made ones again
 
 
 def test_word_pieces() -> None:

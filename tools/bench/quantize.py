@@ -1,12 +1,13 @@
 """Our quantizer against those of others: the same float networks, samples and runtime.
 
 Each network is quantized by each tool with its defaults (`quantizers.py`), calibrated on the same
-samples.  All files and the float one are then run in turns in one process, with the runtime's
-optimizations, on one thread: a ratio is the median over turns of processor time, against the float
-file in the same turn.  How near a file is to the float one is told on other samples, where it is
-worst: the least SQNR of the parts of outputs and of their channels, as `qopt quantize` tells them.
-Beside it, the metric of its task (`qdialect.workflows.metrics_of_tasks`): 1 is what the float
-network gets.
+samples: made ones, or with `--data real` photographs and sentences, those that are judged on of
+other pictures and documents (`real_samples.py`).  All files and the float one are then run in turns
+in one process, with the runtime's optimizations, on one thread: a ratio is the median over turns of
+processor time, against the float file in the same turn.  How near a file is to the float one is
+told on other samples, where it is worst: the least SQNR of the parts of outputs and of their
+channels, as `qopt quantize` tells them.  Beside it, the metric of its task
+(`qdialect.workflows.metrics_of_tasks`): 1 is what the float network gets.
 
     python -m tools.bench quantize --models minilm-dynamic --keep FOLDER --json quantize.json
 """
@@ -118,7 +119,11 @@ class Data:
 
 
 def quantized(
-    source: corpus.Source, tools: Sequence[str], again: Sequence[str], data: Data, folder: Path
+    source: corpus.Source,
+    tools: Sequence[str],
+    options: argparse.Namespace,
+    data: Data,
+    folder: Path,
 ) -> Iterator[tuple[str, Path | str, float]]:
     """Tool, the file that it wrote or why none, and its seconds; a file that is in the folder is
     used if it is of the same float file and samples."""
@@ -129,7 +134,9 @@ def quantized(
         target = folder / f"{stem}{'.npz' if answers else '.onnx'}"
         said, digest = folder / f"{stem}.json", data.digest(path, tests=answers)
         known = json.loads(said.read_text()) if said.exists() else {}
-        if tool in again or known.get("digest") != digest:
+        if tool in options.again or known.get("digest") != digest:
+            if options.only_kept:
+                continue
             target.unlink(missing_ok=True)
             start, failed = time.perf_counter(), ""
             try:
@@ -157,7 +164,7 @@ def row(source: corpus.Source, tools: Sequence[str], options: argparse.Namespace
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         expected = [engines[FLOAT].run(feeds) for feeds in tests]
-        for tool, found, taken in quantized(source, tools, options.again, data, folder):
+        for tool, found, taken in quantized(source, tools, options, data, folder):
             try:
                 if isinstance(found, str):
                     raise RuntimeError(found)
@@ -190,7 +197,7 @@ def row(source: corpus.Source, tools: Sequence[str], options: argparse.Namespace
             times = {"ratio": lap.ratio, "low": lap.low, "high": lap.high}
             files[tool] = replace(files[tool], **times)
     milliseconds = laps[FLOAT].milliseconds if laps else math.nan
-    ordered = {tool: files[tool] for tool in tools}
+    ordered = {tool: files[tool] for tool in tools if tool in files}
     size = path.stat().st_size / 1e6
     return Row(source.name, source.task if task else "", milliseconds, size, len(tests), ordered)
 
@@ -223,7 +230,7 @@ def tables(rows: Sequence[Row]) -> str:
     )
     lines: list[tuple[str, ...]] = []
     for row in rows:
-        shown = f"{row.milliseconds:.2f} ms"
+        shown = "" if math.isnan(row.milliseconds) else f"{row.milliseconds:.2f} ms"
         lines.append((row.model, FLOAT, shown, f"{row.megabytes:.3g}", *[""] * 4, row.task, ""))
         lines += [("", tool, *_cells(file)) for tool, file in row.files.items()]
     return table(header, lines)
@@ -353,6 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=10.0, help="of timing (0: none)")
     parser.add_argument("--data", choices=("made", "real"), default="made")
     parser.add_argument("--keep", type=Path, help="keep the files there, and use those that are")
+    parser.add_argument("--only-kept", action="store_true", help="make no files")
     parser.add_argument("--again", nargs="*", default=[], help="tools whose files are made anew")
     parser.add_argument("--json", type=Path, help="write the figures there too")
     parser.add_argument("--known", type=Path, nargs="*", default=[], help="figures to add rows of")
@@ -371,7 +379,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text += "\n\nBehind:\n\n" + "\n".join(f"- {line}" for line in late or ["nothing"])
     print(text)
     if options.document is not None:
-        put(options.document, "bench_quantize", text)
+        put(options.document, "bench_quantize" + "_real" * (options.data == "real"), text)
     return int(bool(late))
 
 

@@ -109,6 +109,24 @@ def test_dynamic_batch_and_length() -> None:
     assert ops(module) == ["nn.lstm"]
 
 
+@pytest.mark.parametrize(("op", "states"), [("LSTM", "hc"), ("GRU", "h")])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_one_state_for_a_dynamic_batch(op: str, states: str, direction: str) -> None:
+    b = model(op, ["y", "last"], "lhcp", steps="s", batch="n", direction=direction)
+    (node,) = b.model().graph.node
+    dirs = 1 + (direction == "bidirectional")
+    for state in states:
+        b.input(state, [dirs, 1, 6])
+    inputs = [*node.input[:4], "", *states]
+    made = b.model()
+    del made.graph.node[0].input[:]
+    made.graph.node[0].input.extend(inputs)
+    module, written = roundtrip(made, s=4, n=1)
+    assert ops(module) == [f"nn.{op.lower()}"]
+    # The runtime takes as many states as sequences, so the one is repeated.
+    assert [n.op_type for n in written.graph.node].count("Expand") == len(states)
+
+
 @pytest.mark.parametrize(
     ("outputs", "attributes"),
     [

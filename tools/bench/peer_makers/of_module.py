@@ -133,6 +133,7 @@ def _litert(module: torch.nn.Module, samples: Sequence[Inputs], tool: str) -> tu
             pairs = zip(names, inputs, strict=True)
             return {n: v.numpy().astype(details[n]["dtype"]) for n, v in pairs}
 
+        _check(plain, key, [row(sample) for sample in samples], [module(*s) for s in samples])
         work = quantizer.Quantizer(plain, getattr(recipe, tool)())
         calibrated = (
             work.calibrate({key: list(map(row, samples))}) if tool.startswith("static") else None
@@ -146,6 +147,20 @@ def _litert(module: torch.nn.Module, samples: Sequence[Inputs], tool: str) -> tu
         return [found[n] for n in sorted(found, key=lambda name: int(name.rpartition("_")[2]))]
 
     return answer, len(content)
+
+
+def _check(
+    path: str, key: str, rows: Sequence[dict[str, np.ndarray]], expected: Sequence[Any]
+) -> None:
+    """SystemExit where the converted floats are not what PyTorch computes."""
+    run = import_module("ai_edge_litert.interpreter").Interpreter(path).get_signature_runner(key)
+    for row, known in zip(rows[:2], expected, strict=False):
+        found = run(**row)
+        names = sorted(found, key=lambda name: int(name.rpartition("_")[2]))
+        for name, floats in zip(names, _flat(known), strict=True):
+            noise = float(np.square(found[name] - floats).sum())
+            if noise > 1e-3 * float(np.square(floats).sum()):
+                raise SystemExit("the float file of litert-torch does not compute the network")
 
 
 def _flat(found: Any) -> list[np.ndarray]:

@@ -287,7 +287,7 @@ def recurrent(call: Call, op_type: str, *more: str, domain: str = "", **attribut
 
 def _state(call: Call, name: str) -> str:
     """The input of an initial state: one of zeros is none, and one for all of the batch is
-    written for each sequence."""
+    written for each sequence, or repeated as the model runs."""
     op, exporter = cast("nn.RecurrentOp", call.op), call.exporter
     value = op.operand_named(name)
     if value is None:
@@ -298,7 +298,13 @@ def _state(call: Call, name: str) -> str:
         return ""
     if states[1] == batch or batch == 1:
         return call.inputs[list(op.operands).index(value)]
-    if numbers is None or batch == DYNAMIC:
+    if batch == DYNAMIC:
+        one = exporter.graph.ints(f"{call.key}_{name}_one", [1])
+        count = call.step("Shape", f"{name}_count", call.inputs[0], start=1, end=2)
+        rows = call.step("Concat", f"{name}_rows", one, count, one, axis=0)
+        state = call.inputs[list(op.operands).index(value)]
+        return call.step("Expand", f"{name}_each", state, rows)
+    if numbers is None:
         raise exporter.unsupported(op, f"has one {name} for a batch of {batch}")
     import numpy as np
 
