@@ -15,8 +15,9 @@ New constants are computed in float64 and rounded once to their type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from qdialect.quant import element_type
 
 Array = NDArray[np.float64]
 Factors = Sequence[float] | NDArray[Any]
+Change = TypeVar("Change")
 
 
 class NotFiniteError(ValueError):
@@ -59,6 +61,22 @@ def scale_channels(groups: Iterable[tuple[ChannelGroup, Factors]], ctx: QContext
     }
     replace_constants(arrays, ctx)
     return len(arrays)
+
+
+def as_many_as_fit(
+    change: Callable[[Sequence[Change], QContext], object], chosen: Sequence[Change], ctx: QContext
+) -> Sequence[int]:
+    """Make changes, all at once or, if a constant would overflow, those that can be; which."""
+    try:
+        change(chosen, ctx)
+        return range(len(chosen))
+    except NotFiniteError:
+        kept: list[int] = []
+        for number, each in enumerate(chosen):
+            with suppress(NotFiniteError):
+                change([each], ctx)
+                kept.append(number)
+        return kept
 
 
 def replace_constants(arrays: Mapping[tuple[Operation, int], Array], ctx: QContext) -> None:
@@ -133,9 +151,10 @@ def shift_channels(groups: Iterable[tuple[ChannelGroup, Factors]], ctx: QContext
             missing.append((op, change))
         else:
             arrays[op, number] = constant_numbers((op, number), ctx).astype(np.float64) + change
+    biases = [(op, _bias_of(op, change, ctx)) for op, change in missing]
     replace_constants(arrays, ctx)
-    for op, change in missing:
-        _add_bias(op, change, ctx)
+    for op, bias in biases:
+        _add_bias(op, bias, ctx)
     return len(arrays) + len(missing)
 
 
@@ -158,10 +177,18 @@ def _products(absorber: Absorber, moved: Array, ctx: QContext) -> Array:
     return products.reshape(shape_of(absorber.op.operands[absorber.operand]))
 
 
-def _add_bias(op: Operation, numbers: Array, ctx: QContext) -> None:
-    element = element_type(op.results[0].type)
+def _bias_of(op: Operation, numbers: Array, ctx: QContext) -> NDArray[Any]:
+    """Numbers as the weights of an op have them."""
     kind = constant_array(_constant(op.operands[1]), ctx.blobs).dtype
-    made = make_constant(numbers.astype(kind), element, ctx.blobs)
+    with np.errstate(over="ignore"):
+        rounded = numbers.astype(kind)
+    if not np.isfinite(rounded).all():
+        raise NotFiniteError(f"a bias of '{op.name}' would overflow")
+    return rounded
+
+
+def _add_bias(op: Operation, numbers: NDArray[Any], ctx: QContext) -> None:
+    made = make_constant(numbers, element_type(op.results[0].type), ctx.blobs)
     made.location = op.location
     block = op.parent
     assert block is not None

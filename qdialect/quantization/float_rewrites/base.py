@@ -10,7 +10,6 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.context import QContext
-from qdialect.numerics.channel_transforms import Factors
 from qdialect.quantization.float_rewrites.statistics import Statistics
 from qdialect.quantization.recipe import Recipe
 
@@ -30,10 +29,24 @@ class Rewritten:
         return f"{self.channels} channels in {self.groups} groups"
 
 
-def mean_gain(found: Sequence[Factors]) -> float:
+class Losses(Protocol):
+    """What is lost in a group as it is, and after a change."""
+
+    @property
+    def before(self) -> float:
+        """As it is."""
+        ...
+
+    @property
+    def after(self) -> float:
+        """After the change."""
+        ...
+
+
+def mean_gain(found: Sequence[Losses]) -> float:
     """By how many dB the sum of losses is less."""
     before, after = sum(each.before for each in found), sum(each.after for each in found)
-    return float(10 * np.log10(before / after)) if after > 0 else 0.0
+    return float(10 * np.log10(before / after)) if before > 0 and after > 0 else 0.0
 
 
 class FloatRewrite(Protocol):

@@ -7,10 +7,7 @@ of another.  Nothing is added to the graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -18,17 +15,12 @@ from xdsl.dialects.builtin import ModuleOp
 from qdialect.analysis.channel_groups import ChannelGroup, find_groups
 from qdialect.context import QContext
 from qdialect.numerics.channel_transforms import Factors, least_factors
-from qdialect.quantization.float_rewrites.apply import NotFiniteError, scale_channels
+from qdialect.quantization.float_rewrites.apply import as_many_as_fit, scale_channels
 from qdialect.quantization.float_rewrites.base import Rewritten, mean_gain
 from qdialect.quantization.float_rewrites.statistics import Statistics
 from qdialect.quantization.float_rewrites.terms import Costs
 from qdialect.quantization.recipe import Recipe
 from qdialect.reference import Interpreter
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 WORTH = 0.1
 """Groups that gain fewer dB stay as they are."""
@@ -52,23 +44,11 @@ class Equalize:
             factors = least_factors(costs.of_group(group), group.size + 1, tied)
             if factors.decibels >= WORTH:
                 found.append((group, factors))
-        kept = _scaled([(group, each.factors[1:]) for group, each in found], ctx)
+        kept = as_many_as_fit(
+            scale_channels, [(group, each.factors[1:]) for group, each in found], ctx
+        )
         found = [found[number] for number in kept]
         if not found:
             return None
         channels = sum(group.size for group, _ in found)
         return Rewritten(len(found), channels, mean_gain([each for _, each in found]))
-
-
-def _scaled(chosen: Sequence[tuple[ChannelGroup, Array]], ctx: QContext) -> Sequence[int]:
-    """Scale groups, all at once or, if a constant would overflow, those that can; which."""
-    try:
-        scale_channels(chosen, ctx)
-        return range(len(chosen))
-    except NotFiniteError:
-        kept: list[int] = []
-        for number, each in enumerate(chosen):
-            with suppress(NotFiniteError):
-                scale_channels([each], ctx)
-                kept.append(number)
-        return kept

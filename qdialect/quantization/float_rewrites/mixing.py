@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation
 
 from qdialect.analysis.channel_groups import ChannelGroup
-from qdialect.analysis.channel_labels import Term
+from qdialect.analysis.channel_labels import Labels, Term
 from qdialect.analysis.channel_mixing import fibre_dim
 from qdialect.context import QContext
 from qdialect.quantization.float_rewrites.apply import constant_numbers, replace_constants
@@ -29,25 +29,31 @@ from qdialect.quantization.float_rewrites.apply import constant_numbers, replace
 Array = NDArray[np.float64]
 
 
-def mix_channels(
-    changes: Iterable[tuple[ChannelGroup, Sequence[int], Array]], ctx: QContext
-) -> int:
-    """Multiply the channels of blocks (classes of a group, in the order of rows) by invertible
-    matrices; how many constants changed. A class is in one change at most.
+Mixed = tuple[ChannelGroup, Sequence[int], Array]
+"""Classes of a group, in the order of the rows of a matrix, and the matrix that mixes them."""
+
+
+def mix_channels(changes: Iterable[Mixed], ctx: QContext) -> int:
+    """Multiply the channels of blocks by invertible matrices; how many constants changed. A class
+    is in one change at most.
 
     In the reals the function stays as it was. In floats every new constant is rounded once, after
     a product in float64, and what is computed grows with the condition of the matrix, which is
     1 for a rotation. ValueError for a matrix that is not square or cannot be inverted,
     NotFiniteError where a constant would overflow; nothing is changed then.
     """
+    arrays = mixed_constants(changes, ctx)
+    replace_constants(arrays, ctx)
+    return len(arrays)
+
+
+def mixed_constants(
+    changes: Iterable[Mixed], ctx: QContext
+) -> Mapping[tuple[Operation, int], Array]:
+    """What constant operands, by op and number, would be. ValueError as in `mix_channels`."""
     arrays: dict[tuple[Operation, int], Array] = {}
     for group, block, matrix in changes:
-        if matrix.shape != (len(block), len(block)):
-            raise ValueError(f"expects a matrix of {len(block)} rows and columns")
-        try:
-            sides: dict[int, Array] = {1: matrix, -1: np.linalg.inv(matrix).T.astype(np.float64)}
-        except np.linalg.LinAlgError:
-            raise ValueError("the matrix has no inverse") from None
+        sides = _sides(block, matrix)
         for absorber in group.absorbers:
             use = absorber.op, absorber.operand
             for term in absorber.terms:
@@ -57,8 +63,24 @@ def mix_channels(
                         constant_numbers(use, ctx).astype(np.float64) if array is None else array
                     )
                     arrays[use] = _mixed(array, term, block, sides)
-    replace_constants(arrays, ctx)
-    return len(arrays)
+    return arrays
+
+
+def mixed_value(array: Array, labels: Labels, block: Sequence[int], matrix: Array) -> Array:
+    """What a value with these labels would be; further dimensions come first."""
+    if not np.isin(np.abs(labels), block).any():
+        return array
+    return _mixed(array, Term(labels, 1), block, _sides(block, matrix))
+
+
+def _sides(block: Sequence[int], matrix: Array) -> Mapping[int, Array]:
+    """The matrix by the sign of labels: of the inverse factor, its inverse transposed."""
+    if matrix.shape != (len(block), len(block)):
+        raise ValueError(f"expects a matrix of {len(block)} rows and columns")
+    try:
+        return {1: matrix, -1: np.linalg.inv(matrix).T.astype(np.float64)}
+    except np.linalg.LinAlgError:
+        raise ValueError("the matrix has no inverse") from None
 
 
 def _mixed(array: Array, term: Term, block: Sequence[int], sides: Mapping[int, Array]) -> Array:

@@ -21,7 +21,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from qdialect.analysis.channel_groups import find_groups
+from qdialect.analysis.channel_groups import find_groups, find_shifts
+from qdialect.analysis.channel_mixing import find_blocks
 from qdialect.context import QContext
 from qdialect.profile.engines import open_engine
 from qdialect.profile.instrument import Instrumented, Observed
@@ -158,11 +159,12 @@ def _vectors(array: Array, dims: Sequence[int]) -> NDArray[np.float32]:
 
 def measured(module: ModuleOp, ctx: QContext, samples: Iterable[Arrays], engine: str) -> Statistics:
     """Statistics along all dimensions in which the channels of groups are, or those of what
-    contractions multiply with constants."""
+    contractions multiply with constants; with whole vectors of what may be mixed."""
     function = Interpreter(ctx, module).function()
     numbers = {value: number for number, value in enumerate(numbered(function))}
+    mixed = [group for group, _ in find_blocks(function, ctx)]
     kept: dict[int, set[int]] = {}
-    for group in find_groups(function, ctx):
+    for group in [*find_groups(function, ctx), *find_shifts(function, ctx), *mixed]:
         for value, labels in group.values.items():
             dims = (d for d in range(labels.ndim) if labels.shape[d] > 1)
             kept.setdefault(numbers[value], set()).update(dims)
@@ -173,4 +175,5 @@ def measured(module: ModuleOp, ctx: QContext, samples: Iterable[Arrays], engine:
             value = op.operands[sums.lhs]
             kept.setdefault(numbers[value], set()).add(sums.lhs_axis(op))
     along = {number: sorted(dims) for number, dims in kept.items()}
-    return measured_along(module, ctx, samples, engine, along)
+    rows = frozenset(numbers[value] for group in mixed for value in group.values)
+    return measured_along(module, ctx, samples, engine, along, rows)

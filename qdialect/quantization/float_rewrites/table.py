@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from qdialect.quantization.float_rewrites.base import FloatRewrite
 from qdialect.quantization.float_rewrites.equalize import Equalize
+from qdialect.quantization.float_rewrites.rotate import Rotate
+from qdialect.quantization.float_rewrites.shift import Shift
 from qdialect.quantization.float_rewrites.smooth import Smooth
 
 CHEAP, THOROUGH = 1, 2
@@ -16,5 +18,5 @@ def rewrites(level: int) -> Sequence[FloatRewrite]:
     """Those of a level, in the order in which they are best done."""
     found: list[FloatRewrite] = [Equalize()] if level >= CHEAP else []
     if level >= THOROUGH:
-        found += [Smooth(), Smooth("smooth codes", on_codes=True)]
+        found += [Shift(), Rotate(), Smooth(), Smooth("smooth codes", on_codes=True)]
     return found

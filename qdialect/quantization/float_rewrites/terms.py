@@ -15,7 +15,7 @@ the power of the result of the op that it meets first: each op is taken to matte
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,13 +41,24 @@ if TYPE_CHECKING:
 _LEAST = 1e-30
 
 
+def _none() -> dict[tuple[Operation, int], Array]:
+    return {}
+
+
 @dataclass(frozen=True)
 class Costs:
-    """Makes terms of groups of one function."""
+    """Makes terms of groups of one function, of which this is `known`.
+
+    As it would be after a change: `known` and `weights` (of those constant operands that change)
+    are then what they would be, and noise counts over the power of `signal`, which is what is
+    known of the function as it is.
+    """
 
     ctx: QContext
     known: Mapping[SSAValue, Channels]
     recipe: Recipe
+    weights: Mapping[tuple[Operation, int], Array] = field(default_factory=_none)
+    signal: Mapping[SSAValue, Channels] | None = None
 
     def of_group(self, group: ChannelGroup) -> list[Term]:
         """The terms of a group; class 0 is what has the factor 1."""
@@ -96,8 +107,7 @@ class Costs:
         acc = self.contraction(op, value)
         if acc is None or value not in self.known:
             return
-        weights = real_array(op.operands[acc.rhs], self.ctx.blobs)
-        assert weights is not None
+        weights = self._weights(op, acc)
         axis, row = acc.lhs_axis(op), acc.rhs_axis(op)
         inner, vector = inner_channels(op, acc), channel_vector(labels, axis, value)
         power = along(self.known[value], [axis])[2].reshape(-1)
@@ -126,8 +136,7 @@ class Costs:
         acc = self.contraction(op, None)
         if acc is None or op.operands[acc.lhs] not in self.known:
             return
-        weights = real_array(op.operands[acc.rhs], self.ctx.blobs)
-        assert weights is not None
+        weights = self._weights(op, acc)
         energy = self.known[op.operands[acc.lhs]].total_power()
         rows = np.moveaxis(weights, acc.rhs_axis(op), 0).reshape(
             weights.shape[acc.rhs_axis(op)], -1
@@ -158,8 +167,7 @@ class Costs:
         power of that; of the shape of the labels."""
         acc = self.contraction(op, value)
         if acc is not None:
-            weights = real_array(op.operands[acc.rhs], self.ctx.blobs)
-            assert weights is not None
+            weights = self._weights(op, acc)
             axis = acc.lhs_axis(op)
             inner = np.broadcast_to(inner_channels(op, acc), weights.shape).reshape(-1)
             count = shape_of(value)[axis]
@@ -173,7 +181,7 @@ class Costs:
         share = np.full(labels.shape, 1 / labels.size)
         if behavior is not None and behavior.grid is not None and op.name in _ADDS:
             return share / self._power(op.results[0])
-        return share / max(self.known[value].total_power(), _LEAST)
+        return share / self._power(value)
 
     def _of_product(self, value: SSAValue, other: SSAValue, labels: Labels) -> Array:
         """Of a matrix of values: noise meets the other side's channel of the inverse factor."""
@@ -181,8 +189,15 @@ class Costs:
         own = along(self.known[value], dims)[2]
         return np.full(labels.shape, 1 / labels.size) / max(float(own.mean()), _LEAST)
 
+    def _weights(self, op: Operation, acc: Accumulator) -> Array:
+        """The constant weights of a contraction."""
+        changed = self.weights.get((op, acc.rhs))
+        weights = real_array(op.operands[acc.rhs], self.ctx.blobs) if changed is None else changed
+        assert weights is not None
+        return weights
+
     def _power(self, value: SSAValue) -> float:
-        found = self.known.get(value)
+        found = (self.signal or self.known).get(value)
         return 1.0 if found is None else max(found.total_power(), _LEAST)
 
 
