@@ -13,6 +13,8 @@ attention are blocks of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from math import isfinite
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -80,18 +82,22 @@ class _LinearWalk(Walk):
             return None
         if not moved.conditions:
             return found
-        values = [n for n in range(len(op.operands)) if not self._is_number(op, n)]
-        if len(values) != 1 or found.conditions or found.result.get(values[0]) != 1:
+        known = {n: self._number(op, n) for n in range(len(op.operands))}
+        numbers = {n: number for n, number in known.items() if number is not None}
+        scaled = translation(op, behavior, numbers)
+        if found.conditions or scaled is None or scaled.conditions or len(scaled.result) != 1:
             return None
-        return Homogeneity({values[0]: found.result[values[0]]}, ())
+        return Homogeneity({next(iter(scaled.result)): Fraction(1)}, ())
 
-    def _is_number(self, op: Operation, n: int) -> bool:
+    def _number(self, op: Operation, n: int) -> float | None:
+        """The number that a constant operand is, if it is one throughout."""
         use = self.use_of(op, n) or (op, n)
         constant = constant_of(use[0].operands[use[1]])
         if constant is None:
-            return False
+            return None
         array = constant_array(constant, self.ctx.blobs)
-        return bool((array == array.flat[0]).all())
+        first = float(array.flat[0])
+        return first if isfinite(first) and (array == first).all() else None
 
     def contraction(
         self, op: Operation, behavior: Behavior, sums: Accumulator

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import isfinite, prod
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, TensorType
@@ -26,7 +26,7 @@ from qdialect.analysis.channel_labels import (
     carried,
 )
 from qdialect.behaviors import Accumulator, Behavior, PortKind
-from qdialect.behaviors.degrees import Homogeneity, Powers, homogeneity
+from qdialect.behaviors.degrees import Homogeneity, Powers, homogeneity, solved_for, substituted
 from qdialect.behaviors.flow import tied_operands
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
@@ -144,7 +144,8 @@ class Walk:
         if behavior.select is not None:
             return self.kept(op, behavior, self.of(op.operands[0]))
         same = Homogeneity(
-            {0: _ONE}, tuple({0: _ONE, n: -_ONE} for n in range(1, len(op.operands)))
+            {0: Fraction(1)},
+            tuple({0: Fraction(1), n: Fraction(-1)} for n in range(1, len(op.operands))),
         )
         return self._formula(op, behavior, same)
 
@@ -178,8 +179,8 @@ class Walk:
         rank = len(shape_of(op.results[0]))
         uses = {n: self.use_of(op, n) for n in range(len(op.operands))}
         constants = [n for n, use in uses.items() if use is not None]
-        solved, rest = _solved(found.conditions, constants)
-        result = _substituted(found.result, solved)
+        solved, rest = solved_for(found.conditions, constants)
+        result = substituted(found.result, solved)
         if any(abs(p) != 1 for powers in (result, *solved.values()) for p in powers.values()):
             return None
         arrays = {n: aligned(self.of(op.operands[n]), rank) for n in uses}
@@ -420,42 +421,11 @@ def _not_grown(labels: Labels, shape: Sequence[int]) -> list[int]:
     return [d for d, (n, m) in enumerate(extents) if n > m]
 
 
-_ONE: Any = 1
-
-
-def _solved(
-    conditions: Sequence[Powers], constants: Sequence[int]
-) -> tuple[dict[int, Powers], list[Powers]]:
-    """The powers of constants by those of other operands, and conditions without constants."""
-    solved: dict[int, Powers] = {}
-    rest: list[Powers] = []
-    for condition in conditions:
-        condition = _substituted(condition, solved)
-        pivot = next((n for n in constants if condition.get(n)), None)
-        if pivot is None:
-            if condition:
-                rest.append(condition)
-            continue
-        scale = condition[pivot]
-        found = {n: -power / scale for n, power in condition.items() if n != pivot}
-        solved = {n: _substituted(powers, {pivot: found}) for n, powers in solved.items()}
-        solved[pivot] = found
-    return solved, rest
-
-
-def _substituted(powers: Powers, solved: Mapping[int, Powers]) -> dict[int, Any]:
-    total: dict[int, Any] = {}
-    for n, power in powers.items():
-        for m, part in solved.get(n, {n: _ONE}).items():
-            total[m] = total.get(m, 0) + power * part
-    return {n: power for n, power in total.items() if power}
-
-
 def _is_float(value: SSAValue) -> bool:
     """Whether a value is a tensor of floats that has a rank and elements."""
-    if not isinstance(value.type, TensorType) or 0 in shape_of(value):
-        return False
-    return isinstance(element_type(value.type), AnyFloat)
+    element = element_type(value.type)
+    ranked = isinstance(value.type, TensorType)
+    return ranked and isinstance(element, AnyFloat) and 0 not in shape_of(value)
 
 
 def _computes_floats(op: Operation, behavior: Behavior) -> bool:

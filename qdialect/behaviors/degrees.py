@@ -14,7 +14,7 @@ read off the formula; no declaration says it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
@@ -157,21 +157,30 @@ class Offset:
 def homogeneity(op: Operation, behavior: Behavior) -> Homogeneity | None:
     """What the formula of an elementwise op, or of one on vectors along a dimension, says of
     factors; None if it has none."""
-    return _evaluated(op, behavior, Degree)
+    return _evaluated(op, behavior, Degree, {})
 
 
-def translation(op: Operation, behavior: Behavior) -> Homogeneity | None:
-    """The same of numbers that are added to the operands."""
-    return _evaluated(op, behavior, Offset)
+def translation(
+    op: Operation, behavior: Behavior, known: Mapping[int, float] | None = None
+) -> Homogeneity | None:
+    """The same of numbers that are added to the operands, of which some are `known` numbers.
+    Without conditions, the formula is linear in the others, but for what is added to them."""
+    return _evaluated(op, behavior, Offset, known or {})
 
 
 def _evaluated(
-    op: Operation, behavior: Behavior, kind: type[Degree | Offset]
+    op: Operation,
+    behavior: Behavior,
+    kind: type[Degree | Offset],
+    known: Mapping[int, float],
 ) -> Homogeneity | None:
     if behavior.arithmetic is None:
         return None
     conditions = _Conditions()
-    operands = [kind({n: Fraction(1)}, conditions) for n in range(len(op.operands))]
+    operands = [
+        known[n] if n in known else kind({n: Fraction(1)}, conditions)
+        for n in range(len(op.operands))
+    ]
     try:
         result = behavior.arithmetic(op, operands)
     except (ValueError, TypeError, AttributeError, ZeroDivisionError, OverflowError):
@@ -182,4 +191,33 @@ def _evaluated(
 
 def _sum(a: Powers, b: Powers, sign: int) -> Powers:
     total = {n: a.get(n, Fraction(0)) + sign * b.get(n, Fraction(0)) for n in {**a, **b}}
+    return {n: power for n, power in total.items() if power}
+
+
+def solved_for(
+    conditions: Sequence[Powers], constants: Sequence[int]
+) -> tuple[dict[int, Powers], list[Powers]]:
+    """The powers of constants by those of other operands, and conditions without constants."""
+    solved: dict[int, Powers] = {}
+    rest: list[Powers] = []
+    for condition in conditions:
+        condition = substituted(condition, solved)
+        pivot = next((n for n in constants if condition.get(n)), None)
+        if pivot is None:
+            if condition:
+                rest.append(condition)
+            continue
+        scale = condition[pivot]
+        found = {n: -power / scale for n, power in condition.items() if n != pivot}
+        solved = {n: substituted(powers, {pivot: found}) for n, powers in solved.items()}
+        solved[pivot] = found
+    return solved, rest
+
+
+def substituted(powers: Powers, solved: Mapping[int, Powers]) -> dict[int, Fraction]:
+    """Powers with those of operands that were solved for put in."""
+    total: dict[int, Fraction] = {}
+    for n, power in powers.items():
+        for m, part in solved.get(n, {n: Fraction(1)}).items():
+            total[m] = total.get(m, Fraction(0)) + power * part
     return {n: power for n, power in total.items() if power}

@@ -89,7 +89,7 @@ def with_shields(behavior: Behavior) -> Behavior:
     if behavior.movement is not None:
         changed["movement"] = _fitting(changed["movement"], behavior, owner)
     if behavior.accumulator is not None:
-        fields = _shielded_fields(behavior.accumulator, owner, lambda name: _INT)
+        fields = _shielded_fields(behavior.accumulator, owner, lambda name: _SUMS.get(name, _INT))
         changed["accumulator"] = replace(behavior.accumulator, **fields)
     for side in ("operands", "results"):
         changed[side] = tuple(_shielded_port(port, owner) for port in getattr(behavior, side))
@@ -179,6 +179,7 @@ def _is_anything(result: Any) -> bool:
 Answer = tuple[str, Callable[[Any], bool]]
 """What a function returns, in words, and whether a result is that."""
 
+_SUMS: dict[str, Answer] = {"channels": ("two arrays of indices", of_type(tuple))}
 _ANYTHING: Answer = ("a value", _is_anything)
 _INT: Answer = ("an int", of_type(int))
 

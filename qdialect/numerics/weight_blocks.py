@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _POWERS = "f8E8M0FNU"
 SCALE_TYPES = ("f32", "f16", "f8E4M3FN", _POWERS)
 """Types that steps may be stored in."""
-_FACTORS = tuple(1.1 - n / 32 for n in range(19))
+_FACTORS = tuple(1 + n / 32 for n in range(3, -16, -1))
 """Parts of the step that just holds a block; a little more helps small float types."""
 _DOUBLINGS = (1.0, 2.0, 0.5)
 """Of powers of two, the one below it and those beside that."""
@@ -101,7 +101,7 @@ class _Fit:
             steps = self.rounded(self.whole * np.float32(factor))
             for zeros in self._zeros(steps):
                 self._try(steps, zeros)
-        for _ in range(0 if self.codes.levels else _REFINEMENTS):
+        for _ in range(_REFINEMENTS):
             self._refine()
         return self.codes.grid(self.steps, self.zeros)
 
@@ -146,7 +146,7 @@ class _Fit:
         steps = (weighted * self.rows).sum(axis=1) / np.where(below > 0, below, np.float32(1))
         steps = self.rounded(np.where(steps > 0, steps, self.steps))
         self._try(steps, self.zeros)
-        if self.codes.zero is None:
+        if self.codes.zero is None and not self.codes.levels:
             shift = (offsets - self.rows / self.steps[:, None]).mean(axis=1)
             self._try(self.steps, self._inside(np.rint(self.zeros + shift)))
 

@@ -16,5 +16,5 @@ NF4 = (
 )
 """The levels by code, as floats of four bytes: those that ONNX Runtime's MatMulBnb4 has."""
 
-NORMAL_LEVELS = Storage.of("u4", quantile=Quantile("f32", pack_f64(NF4)))
+NORMAL_LEVELS = Storage.of("ui4", quantile=Quantile("f32", pack_f64(NF4)))
 """Codes of four bits that name these levels."""

@@ -23,8 +23,10 @@ from qdialect.quantization.values import codes_behind
 
 def emit(selection: Selection, grids: Grids) -> None:
     """Every selected op between dequantize and quantize, as `grids` says."""
+    floats = selection.float_results()
     for value in grids.pairs:
-        _pair(value, selection, grids)
+        if value not in floats:
+            _pair(value, selection, grids)
     for op, params in grids.sums.items():
         _sum_pair(op, params)
     for (op, index), params in grids.uses.items():

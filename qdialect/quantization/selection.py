@@ -12,7 +12,7 @@ values, and none of these holds:
 | `open-range` | an operand or result is a sum over an extent that is not known: it has no range |
 | `amplifies` | one step of an operand may be more than `max_steps` steps of the result |
 | `float-operand` | an operand comes from a float op, and no contraction needs it in integers |
-| `float-result` | every user is a float op, which amplifies or saves no conversion |
+| `float-result` | users are float ops: one amplifies what it makes, or all save no conversion |
 | `returned` | it is a function (softmax, sigmoid) of which the model returns floats |
 | `mixed` | it joins parts of too different ranges (by `max_steps`) for floats that are returned |
 | `moves-floats` | it moves or picks elements, between float ops only |
@@ -30,7 +30,7 @@ quantization is for: the other ops are quantized along with them, where integers
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
 from math import inf, isfinite
@@ -112,6 +112,7 @@ class Selection:
         direction finds a whole chain of consequences.  A plan knows what pays: then only what
         would lose too much is dropped.
         """
+        self._spare_amplified()
         if self.values.recipe.plan is not None:
             self._sweep_up(self._lossy)
             return
@@ -121,6 +122,49 @@ class Selection:
             self._sweep_up(self._useless)
             self._sweep_down()
         self._drop_regions()
+
+    def float_results(self) -> set[SSAValue]:
+        """The results of products that need no codes: no op takes codes of them, perhaps moved,
+        and the target has a kernel that multiplies its sums by the scales and no more. Rounding
+        them would only lose: a residual sum in front of a layer norm has a wide range."""
+        target = self.values.ctx.target
+        found: set[SSAValue] = set()
+        if not target.float_results or target.interface is Interface.INTEGER:
+            return found
+        needed: set[SSAValue] = set()
+        for op in reversed(list(self.values.block.ops)):
+            for result in op.results:
+                if any(self._needs_codes(user, needed) for user in users(result)):
+                    needed.add(result)
+        for op, behavior in self.ops.items():
+            if not needed.isdisjoint(op.results):
+                continue
+            moved = runtime_tied(op, behavior) if behavior.commutes else []
+            if op.name in target.float_results or (moved and found.issuperset(moved)):
+                found.update(op.results)
+        return found
+
+    def _needs_codes(self, user: Operation, needed: set[SSAValue]) -> bool:
+        behavior = self.ops.get(user)
+        if behavior is None:
+            return isinstance(user, QCastOp)
+        return not behavior.commutes or not needed.isdisjoint(user.results)
+
+    def _spare_amplified(self) -> None:
+        """Leave float what hands on a value that an op amplifies: on floats itself, that op would
+        amplify the rounding of codes that it reads.
+
+        Up through ops that move, pick or clamp, to those that compute: what a concat joins has
+        ranges of its own, finer than that of the whole.
+        """
+        amplified = {v for op in self.left for v in _amplified(self.values, op, self.left)}
+        for op in reversed(list(self.values.block.ops)):
+            behavior = self.ops.get(op)
+            if behavior is None or amplified.isdisjoint(op.results):
+                continue
+            if behavior.commutes or behavior.clamp is not None:
+                self.drop(op, Refusal("float-result", "what it feeds amplifies a step of it"))
+                amplified.update(runtime_tied(op, behavior))
 
     def _sweep_up(self, refusal_of: Callable[[Operation, Behavior], Refusal | None]) -> None:
         """Drop ops that are refused, from the last to the first."""
@@ -394,8 +438,22 @@ def _name(values: Values, value: SSAValue) -> str:
 
 
 def _amplification(values: Values, op: Operation, behavior: Behavior) -> Refusal | None:
+    """Why an op turns a step of an operand into too many of its result."""
+    for index, operand in enumerate(op.operands):
+        if not float_value(operand):
+            continue
+        steps = _steps(values, op, behavior, index)
+        role = behavior.operand_port(index).role
+        if steps is None:
+            return Refusal("amplifies", f"no bound for what a step of the {role} does")
+        if steps > values.recipe.max_steps and not _is_mild_gate(values, op, behavior):
+            return Refusal("amplifies", f"a step of the {role} may be {steps:.3g} of the result")
+    return None
+
+
+def _steps(values: Values, op: Operation, behavior: Behavior, index: int) -> float | None:
     """How many steps of the result one step of an operand may be: gain * range / range,
-    all values having the same number of steps."""
+    all values having the same number of steps. None: there is no bound."""
 
     def sizes(number: int) -> Size:
         array = real_array(op.operands[number], values.ctx.blobs)
@@ -405,18 +463,27 @@ def _amplification(values: Values, op: Operation, behavior: Behavior) -> Refusal
         least, most = sizes.min(initial=inf), sizes.max(initial=0.0)
         return Size(float(least), float(most), sizes)
 
+    gain = None if behavior.gain is None else behavior.gain(op, index, sizes)
+    if gain is None or not isfinite(gain):
+        return None
     result = _width(values.range(op.results[0]))
-    for index, operand in enumerate(op.operands):
-        if not float_value(operand):
-            continue
-        gain = None if behavior.gain is None else behavior.gain(op, index, sizes)
-        role = behavior.operand_port(index).role
-        if gain is None or not isfinite(gain):
-            return Refusal("amplifies", f"no bound for what a step of the {role} does")
-        steps = gain * _width(values.range(operand)) / result if result else 0.0
-        if steps > values.recipe.max_steps and not _is_mild_gate(values, op, behavior):
-            return Refusal("amplifies", f"a step of the {role} may be {steps:.3g} of the result")
-    return None
+    return gain * _width(values.range(op.operands[index])) / result if result else 0.0
+
+
+def _amplified(
+    values: Values, op: Operation, left: Mapping[Operation, Refusal]
+) -> Sequence[SSAValue]:
+    """The operands of an op that is left float of which a step would be too many of its result."""
+    behavior = values.ctx.behaviors.get(op)
+    if left[op].code != "amplifies" or behavior is None:
+        return ()
+    return [
+        value
+        for index, value in enumerate(op.operands)
+        if float_value(value)
+        and (steps := _steps(values, op, behavior, index)) is not None
+        and steps > values.recipe.max_steps
+    ]
 
 
 def _is_mild_gate(values: Values, op: Operation, behavior: Behavior) -> bool:

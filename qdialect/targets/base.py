@@ -100,6 +100,8 @@ class Target:
     per_axis_zero_points: bool = True
     #: recurrent layers that quantize their input as they run, with weights in bytes
     dynamic_layers: frozenset[str] = frozenset()
+    #: contractions that it runs on codes with a float result: sums times scales, rounded to none
+    float_results: frozenset[str] = frozenset()
     #: whether rows picked from a table of codes are worth multiplying with scales of their own
     tables: bool = False
     #: formats that weights of float products may have (`quantization.block_formats`); None: all

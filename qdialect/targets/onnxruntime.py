@@ -255,6 +255,8 @@ TARGET = _OnnxRuntime(
     block_weights=frozenset({"i8", "u8", "i4", "u4", "i2", "u2", "nf4", "mxint8", "i16"}),
     divides=True,
     dynamic_layers=frozenset({"nn.lstm"}),
+    # MatMulIntegerToFloat, and QGemm without a scale of its result
+    float_results=frozenset({"nn.matmul", "nn.fully_connected"}),
     # GatherElements: indices are read from whole bytes.
     kernels={
         "nn.table": (Kernel(("u8|i8|u16|i16", _ENTRIES), (_ENTRIES,)),),

@@ -15,7 +15,7 @@ two ops read it. One run gives all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from qdialect.workflows.run import Run
 
 
+_Place = tuple[tuple[str, ...], int]
+"""Of a value: the keys of its op, and which result it is."""
+
 ENGINES = ("numpy", "onnxruntime")
 """Those that take casts between floats and codes anywhere."""
 
@@ -66,13 +69,13 @@ class Alone:
         self, first: Sequence[KeyedValue], second: Sequence[KeyedValue], inputs: Inputs
     ) -> list[KeyedValue]:
         """What the ops of the model, whose values on `inputs` are `second`, make of `first`."""
-        places = {id(value): n for n, value in enumerate(second)}
-        pairs = {places[id(other)]: one for _, one, other in pairs_of(first, second)}
+        pairs = {(other.keys, other.index): one for _, one, other in pairs_of(first, second)}
         if self._opened is None:
-            self._opened = _open(self.model, self.engine, sorted(pairs))
+            self._opened = _open(self.model, self.engine, pairs)
         opened = self._opened
         given = {
-            name: pairs[n].reals.astype(opened.kinds[n]) for n, name in opened.arguments.items()
+            name: pairs[place].reals.astype(opened.kinds[place])
+            for place, name in opened.arguments.items()
         }
         results = list(opened.run({**inputs, **given}).values())
         found = results[len(results) - len(opened.returned) :]
@@ -84,29 +87,30 @@ class Alone:
 
 @dataclass(frozen=True)
 class _Opened:
-    """A clone that takes values: by number of a value its argument, and type of its numbers."""
+    """A clone that takes values: by place of a value its argument, and type of its numbers."""
 
     run: Run
     returned: Sequence[Returned]
-    arguments: dict[int, str]
-    kinds: dict[int, np.dtype[Any]]
+    arguments: dict[_Place, str]
+    kinds: dict[_Place, np.dtype[Any]]
 
 
-def _open(model: Model, engine: str, numbers: Sequence[int]) -> _Opened:
-    """A clone of `model` that takes the keyed values of these numbers in place of its own."""
+def _open(model: Model, engine: str, requested: Collection[_Place]) -> _Opened:
+    """A clone of `model` that takes the values at these places instead of its own."""
     module, returned = returning(model, with_casts=True)
     function = Interpreter(model.ctx, module).function()
     block = function.body.block
     first = block.first_op
     assert first is not None
     names = argument_names(function)
-    arguments: dict[int, str] = {}
-    kinds: dict[int, np.dtype[Any]] = {}
-    for number in numbers:
-        entry = returned[number]
+    arguments: dict[_Place, str] = {}
+    kinds: dict[_Place, np.dtype[Any]] = {}
+    # Of several that an op became the last is the op's.
+    places = {(entry.keys, entry.index): entry for entry in returned}
+    for number, (place, entry) in enumerate(places.items()):
         value: SSAValue = entry.op.results[entry.index]
         readers = [use for use in value.uses if not _is_answer(use.operation)]
-        if not readers or entry.kind != value.type:
+        if place not in requested or not readers or entry.kind != value.type:
             continue
         kind = _float_type(value.type)
         taken: SSAValue = block.insert_arg(kind, len(block.args))
@@ -117,7 +121,7 @@ def _open(model: Model, engine: str, numbers: Sequence[int]) -> _Opened:
         for use in readers:
             use.operation.operands[use.index] = taken
         name = f"read {number}"
-        arguments[number], kinds[number] = name, runtime_dtype(kind)
+        arguments[place], kinds[place] = name, runtime_dtype(kind)
         names.append(name)
     function.update_function_type()
     notes = [DictionaryAttr({ARGUMENT_NAME: StringAttr(name)}) for name in names]

@@ -332,3 +332,13 @@ def test_degrees_of_a_formula() -> None:
     assert found is not None
     assert found.result == {0: 1}
     assert found.conditions == ({1: -1},)
+
+
+def test_declarations_from_outside_say_which_channels_weights_join() -> None:
+    ctx = new_context()
+    declared = ctx.behaviors.named("nn.fully_connected")
+    assert declared is not None
+    ctx.behaviors.register(declared)
+    text = rows("%a = nn.relu %h : (!x) -> !x", OUT)
+    model = Model(read_module(text, ctx), ctx)
+    assert [group.size for group in groups_of(model)] == [2]

@@ -30,7 +30,7 @@ from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
 from qdialect.quant import element_type
 
 Array = NDArray[np.float64]
-Factors = Sequence[float] | Array
+Factors = Sequence[float] | NDArray[Any]
 
 
 class NotFiniteError(ValueError):
