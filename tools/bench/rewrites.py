@@ -82,7 +82,7 @@ def line(
             recipe = replace(recipe, keep_float=recipe.keep_float | made.keep_float)
     if chosen and not done:
         return None
-    data = write_samples(samples, folder / "samples.npz")
+    data = write_samples([dict(each) for each in samples], folder / "samples.npz")
     work = Quantization(changed, recipe, target, data=data)
     written, seconds = work.run().model, time.perf_counter() - start
     qd.save(written, folder / "quantized.onnx")

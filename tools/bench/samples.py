@@ -85,8 +85,8 @@ def pages(count: int, seed: int, size: int = 320) -> list[Feeds]:
         while y < size - 30:
             height = int(random.integers(10, 30))
             font = ImageFont.load_default(size=height)
-            count = random.integers(1, 6)
-            words = " ".join(f"{random.integers(1 << 20):x}" for _ in range(count))
+            number = int(random.integers(1, 6))
+            words = " ".join(f"{random.integers(1 << 20):x}" for _ in range(number))
             if given := GIVEN.get().words:
                 words = given(random)
             ink = tuple(map(int, random.integers(0, 100, size=3)))
