@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from qdialect.analysis.channel_mixing import find_blocks
 from qdialect.context import new_context
 from qdialect.formats.mlir.read import read_module
-from qdialect.quantization.float_rewrites.mixing import mix_channels
+from qdialect.quantization.float_rewrites.mixing import mix_channels, mixed_value
 from qdialect.quantization.preparation import prepare
 from qdialect.reference import Interpreter
 from qdialect.workflows.model import Model
@@ -152,3 +152,16 @@ def test_heads_are_blocks_of_their_own() -> None:
     mix_channels(changes, model.ctx)
     for was, now in zip(before, result(model, (1, tokens, width)), strict=True):
         np.testing.assert_allclose(now, was, atol=1e-5 * np.abs(was).max())
+
+
+def test_values_are_mixed_fibre_by_fibre() -> None:
+    """Two heads of three channels; samples come first, and of the others each has its labels."""
+    labels = np.arange(1, 7).reshape(1, 2, 1, 3)
+    array = np.random.default_rng(3).normal(size=(7, 1, 2, 5, 3))
+    matrix = 2 * rotation(3, 1)
+    mixed = mixed_value(array, labels, (4, 5, 6), matrix)
+    np.testing.assert_array_equal(mixed[:, :, 0], array[:, :, 0])
+    np.testing.assert_allclose(mixed[:, :, 1], array[:, :, 1] @ matrix.T)
+    inverse = mixed_value(array, -labels, (4, 5, 6), matrix)
+    np.testing.assert_allclose(inverse[:, :, 1], array[:, :, 1] @ np.linalg.inv(matrix))
+    assert mixed_value(array, labels, (7, 8, 9), matrix) is array

@@ -102,7 +102,7 @@ def _mixed(array: Array, term: Term, block: Sequence[int], sides: Mapping[int, A
         side = sides[term.sign * int(np.sign(row[columns[0]]))]
         # Along dimensions in which the labels do not differ, all fibres at once.
         where = tuple(
-            slice(None) if extent == 1 else index
+            slice(None) if extent == 1 else slice(index, index + 1)
             for extent, index in zip(labels.shape[:-1], place, strict=True)
         )
         fibres[(*where, columns)] = fibres[where][..., columns] @ side.T
