@@ -422,12 +422,16 @@ _COMMANDS = (
                 choices=("measured", "estimated"),
             ),
             value(
-                "state", "DIR", "keep here what single ops lose, and go on where a run was stopped"
+                "state",
+                "DIR",
+                "keep here what single ops lose and how weights are rounded, and go on where a run "
+                "was stopped",
             ),
             value(
                 "workers",
                 "N|ADDRESS",
-                "measure what single ops lose in so many processes, or on a scheduler of Dask",
+                "measure what single ops lose, and round weights, in so many processes, or on a "
+                "scheduler of Dask",
             ),
             value(
                 "scheme",

@@ -31,6 +31,9 @@ def emit(selection: Selection, grids: Grids) -> None:
         _sum_pair(op, params)
     for (op, index), params in grids.uses.items():
         _use_pair(op, index, params)
+    for op in selection.ops:
+        if op.results[0] in floats and not selection.ops[op].commutes:
+            _cast_in_front(op, grids)
     for (op, index), constant in grids.constants.items():
         element = UniformType(constant.qparams)
         old = constant_of(op.operands[index]) or codes_behind(op.operands[index])
@@ -102,6 +105,15 @@ def _use_pair(op: Operation, index: int, params: QParams) -> None:
     codes, real = cast_pair(value, params, op)
     block.insert_ops_before([codes, real], op)
     op.operands[index] = real.result
+
+
+def _cast_in_front(op: Operation, grids: Grids) -> None:
+    """Casts on operands that are moved codes: no op behind makes integer ops of those that move
+    them. What is rounded once stays where it is."""
+    for index, value in enumerate(op.operands):
+        params = grids.operand(op, index)
+        if params is not None and not isinstance(value.owner, DCastOp):
+            _use_pair(op, index, params)
 
 
 def _before(op: Operation, new: Operation, old: Operation) -> None:

@@ -108,13 +108,39 @@ class Scoring:
     ) -> Iterator[float]:
         """The `score` of each sample of the float module, or of one that computes the same,
         quantized by a profile of it; `module` stays as it is."""
+        found = self._answers(module, ctx, profile, recipe, correct, rounding)
+        return (score(self._judge.sample_db(n, each)) for n, each in enumerate(found))
+
+    def dead(
+        self,
+        module: ModuleOp,
+        ctx: QContext,
+        profile: Profile,
+        recipe: Recipe,
+        *,
+        correct: Correct | None = None,
+        rounding: Correct | None = None,
+    ) -> int:
+        """How many parts of the outputs, or channels of them, are one number where the float
+        module's are not, when it is quantized as for `scores`."""
+        found = self._answers(module, ctx, profile, recipe, correct, rounding)
+        return len(self._judge.judge(found).dead)
+
+    def _answers(
+        self,
+        module: ModuleOp,
+        ctx: QContext,
+        profile: Profile,
+        recipe: Recipe,
+        correct: Correct | None,
+        rounding: Correct | None,
+    ) -> Iterator[Arrays]:
         clone, session = module.clone(), ctx.clone()
         ends = _named(clone, self._ends, ctx)
         apply_profile(clone, session, profile, recipe, correct=correct, rounding=rounding)
         _return_operands(ends, ctx)
         quantized = self._open_run(clone)
-        found = (quantized(sample) for sample in self._samples)
-        return (score(self._judge.sample_db(n, each)) for n, each in enumerate(found))
+        return (quantized(sample) for sample in self._samples)
 
 
 def best_recipe(

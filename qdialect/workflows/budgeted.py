@@ -217,7 +217,8 @@ class BudgetedLoop(Loop):
             return self._nearest(preferred)
         if budgets and all(budget.what == "latency" for budget in budgets):
             return min(meeting, key=self._inaccuracy)
-        return nearly_fastest({name: raced.laps[name] for name in meeting}, meeting)
+        worst_db = {name: self.outcomes[name].sqnr for name in meeting}
+        return nearly_fastest({name: raced.laps[name] for name in meeting}, meeting, worst_db)
 
     def _inaccuracy(self, name: str) -> tuple[float, float]:
         outcome = self.outcomes[name]

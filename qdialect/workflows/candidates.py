@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
@@ -60,6 +61,8 @@ MIXED = ("by times", "by times, again", "by times, a third time")
 say, the second with what was measured of the first."""
 _NEARLY = 0.03
 """So much more time is not felt; what it saves in loss may be: several dB in a sentence encoder."""
+_PER_DB, _FINE = 0.015, 40.0
+"""What a decibel of the worst part is worth in time, up to so many of them."""
 Able = Mapping[Precision, Collection[int]]
 """The numbers of ops that can be in a state."""
 _CASTS, _COUNTS = ("qcast", "dcast"), (1, 100_000)
@@ -203,14 +206,27 @@ class Raced:
         }
 
 
-def nearly_fastest(laps: Mapping[str, Lap], preferred: Sequence[str]) -> str:
-    """The fastest candidate, or of those that are nearly as fast the first of the `preferred`,
-    which lose less.  A float model is written only where nothing is faster."""
+def nearly_fastest(
+    laps: Mapping[str, Lap],
+    preferred: Sequence[str],
+    worst_db: Mapping[str, float] = MappingProxyType({}),
+) -> str:
+    """The fastest candidate, or of those that are nearly as fast, by as much as what they lose
+    less is worth, the first of the `preferred`, which lose less.  A float model is written only
+    where nothing is faster."""
     fastest = winner(laps, preferred)
-    limit = laps[fastest].ratio * (1 + _NEARLY)
-    if FLOAT in laps:
-        limit = max(min(limit, laps[FLOAT].ratio), laps[fastest].ratio)
-    near = (name for name in preferred if laps[name].ratio <= limit)
+
+    def fine(name: str) -> float:
+        return max(min(worst_db.get(name, _FINE), _FINE), 0.0)
+
+    def limit(name: str) -> float:
+        more = max(_NEARLY, _PER_DB * (fine(name) - fine(fastest)))
+        found = laps[fastest].ratio * (1 + more)
+        if FLOAT in laps:
+            found = max(min(found, laps[FLOAT].ratio), laps[fastest].ratio)
+        return found
+
+    near = (name for name in preferred if laps[name].ratio <= limit(name))
     return next(name for name in near if name == fastest or name not in (FLOAT, FLOAT_OPTIMIZED))
 
 
@@ -248,7 +264,8 @@ class Loop(ABC):
         """The fastest of `first` and of what the times of nodes say; of those that are as fast,
         the nearest to the float model."""
         limit = _HOPELESS * min(map(self.times.total, self.times.ops))
-        hopeful = (c for state, c in self.extremes.items() if self.times.total(state) < limit)
+        timed = (state for state in self.extremes if state in self.times.ops)
+        hopeful = (self.extremes[state] for state in timed if self.times.total(state) < limit)
         for candidate in (self._floats, first, *hopeful):
             self.attempt(candidate)
         name, planned = self._planned()
@@ -329,10 +346,21 @@ class Loop(ABC):
     def times(self) -> Times:
         """What the runtime says of the float model and of the extremes; corrected by what it says
         of plans."""
-        models = {Precision.FLOAT: self._floats, **self.extremes}
+        hopeful = {state: each for state, each in self.extremes.items() if self._is_written(each)}
+        models = {Precision.FLOAT: self._floats, **hopeful}
         ops = dict(zip(models, self._measured(list(models.values())), strict=True))
         able = self.builder.able(self.selection, self._dynamic)
+        able = {state: numbers for state, numbers in able.items() if state in ops}
         return Times(ops, able, conversion_rates())
+
+    def _is_written(self, candidate: Candidate) -> bool:
+        """Whether there is a file of a candidate; why not, is noted."""
+        try:
+            self._file(candidate.model)
+        except QError as error:
+            self.notes.append(f"{candidate.name} is no candidate: {error.message}")
+            return False
+        return True
 
     def plan(self, weight: float = 0.0, losses: Losses | None = None) -> Plan:
         """The states of least time + weight * loss (`precision.plan`)."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from qdialect.quantization.float_rewrites.statistics import measured
 from qdialect.quantization.float_rewrites.table import rewrites
 from qdialect.quantization.search import Scoring, gains_of, surely, while_hopeful
-from qdialect.quantization.weight_rounding import Method, WeightRounding
+from qdialect.quantization.weight_rounding import Method
 from qdialect.workflows.effort_steps import Step
 from qdialect.workflows.model import Model
 
@@ -75,8 +75,8 @@ class Effort:
     """Tries the steps of a `level` for about so many `seconds`.
 
     `samples` judge what is tried, and nothing else sees them; `seen` are others, that statistics
-    and roundings are of. `calibrate` gives the profile of a rewritten model. `watch` sees the names
-    of steps go by.
+    are of. `calibrate` gives the profile of a rewritten model, and `rounding` what rounds weights.
+    `watch` sees the names of steps go by.
     """
 
     level: int
@@ -85,6 +85,7 @@ class Effort:
     seen: Sequence[Arrays]
     engine: EngineName
     calibrate: Calibrate
+    rounding: Callable[[Method], Correct]
     open_run: OpenRun
     correct: Correct | None = None
     watch: Watch = lambda names, total: names
@@ -134,7 +135,11 @@ class _Search:
         state, done = made
         scores = while_hopeful(self._scores, self._scored(state))
         gains = gains_of(self._scores, scores)
-        kept = surely(gains)
+        better = surely(gains)
+        dead = better and self._dead(state) > self._dead(self.best)
+        kept = better and not dead
+        if dead:
+            done += "; more channels of the outputs would be one number"
         if kept:
             self.best, self._scores = state, scores
         took = monotonic() - began
@@ -144,6 +149,13 @@ class _Search:
     def _scored(self, state: State) -> Iterator[float]:
         model, correct = state.model, self.effort.correct
         return self._scoring.scores(
+            model.module, model.ctx, state.profile, state.recipe,
+            correct=correct, rounding=state.rounding,
+        )  # fmt: skip
+
+    def _dead(self, state: State) -> int:
+        model, correct = state.model, self.effort.correct
+        return self._scoring.dead(
             model.module, model.ctx, state.profile, state.recipe,
             correct=correct, rounding=state.rounding,
         )  # fmt: skip
@@ -179,8 +191,7 @@ class _Search:
         return State(copy, self.effort.calibrate(copy), recipe), str(done)
 
     def _rounded(self, method: Method) -> tuple[State, str]:
-        rounding = WeightRounding(self.effort.seen, self.effort.engine, method)
-        return replace(self.best, rounding=rounding), "codes of weights"
+        return replace(self.best, rounding=self.effort.rounding(method)), "codes of weights"
 
 
 def _copy(model: Model) -> Model:

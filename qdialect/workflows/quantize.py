@@ -358,20 +358,24 @@ class Quantization:
     ) -> Improved:
         """The float model made easier to quantize; UsageError where nothing is left to try it
         on."""
+        from qdialect.quantization.weight_rounding import WeightRounding, in_turn
         from qdialect.workflows.effort import SECONDS, Effort
+        from qdialect.workflows.rounding_workers import on_workers
 
         data, trial, rest = self._parts()
         if not trial or not rest:
             raise UsageError("effort takes two samples or more", code="missing-data")
-        seen = [rest[n] for n in _spread(len(rest), SEEN_SAMPLES[self.effort])]
-        seconds = self.effort_seconds
+        numbers = [rest[n] for n in _spread(len(rest), SEEN_SAMPLES[self.effort])]
+        seconds, engine, seen = self.effort_seconds, self._engine(), list(data.read(numbers))
+        solve = on_workers(self.workers) if self.workers else in_turn
         return Effort(
             self.effort,
             SECONDS[self.effort] if seconds is None else seconds,
             list(data.read(trial)),
-            list(data.read(seen)),
-            self._engine(),
+            seen,
+            engine,
             self._without_trial_samples,
+            lambda method: WeightRounding(seen, engine, method, state=self.state, solve=solve),
             self._runner(prepared.ctx),
             correct,
         ).improved(prepared, profile, recipe)

@@ -26,7 +26,7 @@ def client_of(workers: str) -> Generator[tuple[Any, Any]]:
             cluster = distributed.LocalCluster(
                 n_workers=int(workers),
                 threads_per_worker=1,
-                dashboard_address=None,
+                dashboard_address=":0",  # any free port: others may run a cluster, too
                 silence_logs=logging.CRITICAL,
             )
         with cluster, distributed.Client(cluster) as client:

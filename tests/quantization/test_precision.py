@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -258,7 +259,7 @@ def test_the_command_writes_one_of_the_candidates(
 def test_the_float_model_is_written_where_nothing_is_faster(
     network: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fastest(laps: Mapping[str, object], preferred: list[str]) -> str:
+    def fastest(laps: Mapping[str, object], preferred: list[str], _: object) -> str:
         assert preferred[0] == "float"
         return preferred[0]
 
@@ -285,6 +286,20 @@ def test_of_what_is_nearly_as_fast_the_one_that_loses_least(
 ) -> None:
     laps = {name: Lap(ratio, ratio, ratio, ratio, 100) for name, ratio in ratios.items()}
     assert nearly_fastest(laps, list(ratios)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("worst_db", "chosen"),
+    [
+        ({"float": inf, "good": 22.5, "poor": 8.3}, "good"),  # 15 % for 14 dB
+        ({"float": inf, "good": 16.0, "poor": 8.3}, "poor"),
+        ({"float": inf, "good": 80.0, "poor": 39.0}, "poor"),  # both are fine
+    ],
+)
+def test_decibels_are_worth_time(worst_db: Mapping[str, float], chosen: str) -> None:
+    ratios = {"float": 1.0, "good": 0.46, "poor": 0.4}
+    laps = {name: Lap(ratio, ratio, ratio, ratio, 100) for name, ratio in ratios.items()}
+    assert nearly_fastest(laps, list(ratios), worst_db) == chosen
 
 
 def test_prices_in_place_of_times(
