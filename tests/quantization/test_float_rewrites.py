@@ -11,6 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 import qdialect as qd
+from qdialect.context import new_context
+from qdialect.formats.mlir.read import read_module
 from qdialect.quantization.float_rewrites.base import FloatRewrite
 from qdialect.quantization.float_rewrites.equalize import Equalize
 from qdialect.quantization.float_rewrites.rotate import Rotate
@@ -18,8 +20,10 @@ from qdialect.quantization.float_rewrites.shift import Shift
 from qdialect.quantization.float_rewrites.smooth import Smooth
 from qdialect.quantization.float_rewrites.statistics import Statistics, measured
 from qdialect.quantization.recipe import Recipe
+from qdialect.reference import Interpreter
 from qdialect.targets.installed import get_target
 from qdialect.workflows.model import Model
+from tests.generators.channel_networks import random_channels
 
 Arrays = Mapping[str, NDArray[Any]]
 SIZE = 16
@@ -209,3 +213,25 @@ def test_there_is_nothing_to_gain(name: str, rewrite: FloatRewrite, tmp_path: Pa
     before, found = str(model.module), measured(model.module, model.ctx, samples, "numpy")
     assert rewrite(model.module, model.ctx, found, Recipe()) is None
     assert str(model.module) == before
+
+
+RECIPES = (Recipe(), Recipe(per_channel=False), Recipe(weights_only=frozenset({"all"}), block=2))
+
+
+@pytest.mark.parametrize("rewrite", [Shift(), Rotate()], ids=["shift", "rotate"])
+def test_functions_of_generated_networks_stay(rewrite: FloatRewrite) -> None:
+    groups = 0
+    for seed in range(12):
+        ctx, random = new_context(), np.random.default_rng(seed)
+        text = random_channels(seed)
+        module = read_module(text, ctx)
+        shape = (1, 3, 5, 5) if "%x: tensor<1x3x5x5" in text else (1, 4, 6)
+        samples = [{"x": random.normal(0, 1, shape).astype("f4")} for _ in range(4)]
+        before = Interpreter(ctx, module).run([samples[0]["x"]])
+        found = measured(module, ctx, samples, "numpy")
+        made = rewrite(module, ctx, found, RECIPES[seed % len(RECIPES)])
+        groups += 0 if made is None else made.groups
+        module.verify()
+        for was, now in zip(before, Interpreter(ctx, module).run([samples[0]["x"]]), strict=True):
+            np.testing.assert_allclose(now, was, atol=1e-5 * np.abs(was).max())
+    assert groups
