@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.channel_groups import find_groups
@@ -52,8 +53,10 @@ class EqualizeChannels(ModulePass):
         return Recipe(self.activations, self.weights, per_channel=self.per_channel)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Equalize the function of a module; InputError where there is no one function."""
+        """Equalize the function of a module; InputError where several are and none is `main`."""
         qctx = session(ctx)
+        if not any(isinstance(each, FuncOp) for each in op.ops):
+            return
         function = Interpreter(qctx, op).function()
         groups = find_groups(function, qctx)
         found = Equalize()(op, qctx, statistics_of_weights(function, groups, qctx), self.recipe())
