@@ -11,7 +11,7 @@
 // ALL: note: 'root' (nn.sqrt) [amplifies]: no bound for what a step of the input does
 // KEEP: error: no op has the key 'nothing' or is of that kind, which is to stay float
 // FILE: error: pass 'apply-profile' needs option 'file'
-// OPTION: error: pass 'apply-profile': weights: one of i8, u8, i4, u4, i16, not 'i3'
+// OPTION: error: pass 'apply-profile': weights: one of i8, u8, i4, u4, i16, u2, i2, nf4, mxfp4, mxint8, not 'i3'
 
 // CHECK-LABEL: func.func @main(
 // CHECK: %[[Q:.*]] = quant.qcast %arg0

@@ -52,20 +52,27 @@ class Degree:
     __array_ufunc__ = None
 
     def __init__(self, powers: Powers, conditions: _Conditions) -> None:
-        self.powers, self.conditions = powers, conditions
+        self.powers: Powers = powers
+        self._conditions = conditions
 
     def _of(self, powers: Powers) -> Degree:
-        return Degree(powers, self.conditions)
+        return Degree(powers, self._conditions)
 
     def _powers(self, other: Any) -> Powers:
         return other.powers if isinstance(other, Degree) else {}
 
     def __add__(self, other: Any) -> Degree:
         if isinstance(other, Degree) or other != 0:
-            self.conditions.equal(self.powers, self._powers(other))
+            self._conditions.equal(self.powers, self._powers(other))
         return self
 
-    __radd__ = __sub__ = __rsub__ = __add__
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Degree:
+        return self + other
+
+    def __rsub__(self, other: Any) -> Degree:
+        return self + other
 
     def __neg__(self) -> Degree:
         return self
@@ -84,7 +91,7 @@ class Degree:
     def clip(self, low: Any, high: Any) -> Degree:
         """Between bounds: those that are 0 or infinite grow with any factor."""
         if not {low, high} <= {0.0, inf, -inf}:
-            self.conditions.equal(self.powers, {})
+            self._conditions.equal(self.powers, {})
         return self
 
     def sqrt(self) -> Degree:
@@ -102,22 +109,23 @@ class Offset:
     __array_ufunc__ = None
 
     def __init__(self, multiples: Powers, conditions: _Conditions) -> None:
-        self.powers, self.conditions = multiples, conditions
+        self.powers: Powers = multiples
+        self._conditions = conditions
 
     def _times(self, factor: Fraction) -> Offset:
-        return Offset({n: m * factor for n, m in self.powers.items() if factor}, self.conditions)
+        return Offset({n: m * factor for n, m in self.powers.items() if factor}, self._conditions)
 
     def _fixed(self, *others: Any) -> Offset:
         """A number that moves in no known way: nothing may be added to it or to others."""
         for each in (self, *others):
             if isinstance(each, Offset):
-                self.conditions.equal(each.powers, {})
-        return Offset({}, self.conditions)
+                self._conditions.equal(each.powers, {})
+        return Offset({}, self._conditions)
 
     def __add__(self, other: Any) -> Offset:
         if not isinstance(other, Offset):
             return self
-        return Offset(_sum(self.powers, other.powers, 1), self.conditions)
+        return Offset(_sum(self.powers, other.powers, 1), self._conditions)
 
     __radd__ = __add__
 

@@ -73,7 +73,9 @@ Coded = tuple[QParams, "NDArray[Any]"]
 
 def format_refusal(name: str, target: Target) -> str | None:
     """Why a target has no product of floats with weights of a format (`nf4`), or None."""
-    if not target.floats or (name in ONLY_IN_BLOCKS and not target.per_block):
+    if not target.floats:
+        return f"'{target.name}' has no float products"
+    if name in ONLY_IN_BLOCKS and not target.per_block:
         return f"'{target.name}' has no products of weights in blocks"
     return target.refuses_weights(name)
 

@@ -124,9 +124,10 @@ class Selection:
         self._drop_regions()
 
     def float_results(self) -> set[SSAValue]:
-        """The results of products that need no codes: no op takes codes of them, perhaps moved,
-        and the target has a kernel that multiplies its sums by the scales and no more. Rounding
-        them would only lose: a residual sum in front of a layer norm has a wide range."""
+        """The results of products that need no codes: only float ops take them, perhaps moved, and
+        the target has a kernel that multiplies its sums by the scales and no more. Rounding them
+        would only lose: a residual sum in front of a layer norm has a wide range. What the model
+        returns is rounded, so that it can end in codes."""
         target = self.values.ctx.target
         found: set[SSAValue] = set()
         if not target.float_results or target.interface is Interface.INTEGER:
@@ -147,7 +148,7 @@ class Selection:
     def _needs_codes(self, user: Operation, needed: set[SSAValue]) -> bool:
         behavior = self.ops.get(user)
         if behavior is None:
-            return isinstance(user, QCastOp)
+            return isinstance(user, QCastOp | ReturnOp)
         return not behavior.commutes or not needed.isdisjoint(user.results)
 
     def _spare_amplified(self) -> None:

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 import qdialect as qd
+from qdialect.ops import constant_of
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.values import codes_behind
 
 NET = """
 func.func @main(%x: tensor<{x}xf32> {{nn.name = "x"}}) -> tensor<{y}xf32> {{
@@ -102,7 +102,7 @@ def test_weights_without_error_leave_the_op_as_it_is(tmp_path: Path) -> None:
     path.write_text(text[:start] + str(rows.astype(float).tolist()) + text[end:])
     result = qd.quantize(qd.load(path), data, recipe=Recipe(weight_ranges="minmax"), engine="numpy")
     (op,) = [op for op in result.model.module.walk() if op.name == "nn.fully_connected"]
-    assert len(op.operands) == 2 and codes_behind(op.operands[1]) is not None
+    assert len(op.operands) == 2 and constant_of(op.operands[1]) is not None
 
 
 def test_a_profile_alone_corrects_nothing(tmp_path: Path) -> None:
