@@ -125,7 +125,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     given = ["quantize", str(path), "--data", str(data), "-o", str(tmp_path / "q.onnx")]
     for flags, text in (
         (["--weights", "mxfp4"], "--weights mxfp4: 'onnxruntime' has no products with weights"),
-        (["--weights", "nf4", "--target", "integer"], "'integer' has no products of weights in"),
+        (["--weights", "nf4", "--target", "integer"], "'integer' has no float products"),
         (["--weights", "mxint8", "--block", "64"], "mxint8 has blocks of 32, not of 64"),
         (["--tables", "u2"], "u2"),
     ):
