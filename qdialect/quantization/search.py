@@ -96,7 +96,7 @@ class Scoring:
         _return_operands(_named(plain, self._ends, ctx), ctx)
         self._judge = Judge(parts_of(plain, ctx), map(open_run(plain), samples))
 
-    def scores(
+    def answers(
         self,
         module: ModuleOp,
         ctx: QContext,
@@ -105,42 +105,24 @@ class Scoring:
         *,
         correct: Correct | None = None,
         rounding: Correct | None = None,
-    ) -> Iterator[float]:
-        """The `score` of each sample of the float module, or of one that computes the same,
-        quantized by a profile of it; `module` stays as it is."""
-        found = self._answers(module, ctx, profile, recipe, correct, rounding)
-        return (score(self._judge.sample_db(n, each)) for n, each in enumerate(found))
-
-    def dead(
-        self,
-        module: ModuleOp,
-        ctx: QContext,
-        profile: Profile,
-        recipe: Recipe,
-        *,
-        correct: Correct | None = None,
-        rounding: Correct | None = None,
-    ) -> int:
-        """How many parts of the outputs, or channels of them, are one number where the float
-        module's are not, when it is quantized as for `scores`."""
-        found = self._answers(module, ctx, profile, recipe, correct, rounding)
-        return len(self._judge.judge(found).dead)
-
-    def _answers(
-        self,
-        module: ModuleOp,
-        ctx: QContext,
-        profile: Profile,
-        recipe: Recipe,
-        correct: Correct | None,
-        rounding: Correct | None,
     ) -> Iterator[Arrays]:
+        """What the float module, or one that computes the same, gives on each sample when it is
+        quantized by a profile of it; `module` stays as it is."""
         clone, session = module.clone(), ctx.clone()
         ends = _named(clone, self._ends, ctx)
         apply_profile(clone, session, profile, recipe, correct=correct, rounding=rounding)
         _return_operands(ends, ctx)
         quantized = self._open_run(clone)
         return (quantized(sample) for sample in self._samples)
+
+    def scores(self, answers: Iterable[Arrays]) -> Iterator[float]:
+        """The `score` of each sample."""
+        return (score(self._judge.sample_db(n, each)) for n, each in enumerate(answers))
+
+    def dead(self, answers: Iterable[Arrays]) -> int:
+        """How many parts of the outputs, or channels of them, are one number where the float
+        module's are not."""
+        return len(self._judge.judge(answers).dead)
 
 
 def best_recipe(
@@ -157,7 +139,7 @@ def best_recipe(
     scoring = Scoring(module, ctx, profile, recipe, samples, open_run)
 
     def scores(choice: Recipe) -> Iterator[float]:
-        return scoring.scores(module, ctx, profile, choice, correct=correct)
+        return scoring.scores(scoring.answers(module, ctx, profile, choice, correct=correct))
 
     recipe = replace(recipe, calibration="minmax", weight_ranges="minmax")
     recipe = replace(recipe, correct_bias=recipe.correct_bias and correct is not None)

@@ -301,7 +301,7 @@ class Loop(ABC):
             mixed = self.builder.quantized(name, planned.states)
             if self.attempt(mixed) is None or name == MIXED[-1]:
                 break
-            measured = self._measured([mixed])[0]
+            measured = self._measured([self._file(mixed.model)])[0]
             self.times = corrected(self._function, self.times, planned, measured)
             again = self.plan()
             if again.states in known:
@@ -309,11 +309,10 @@ class Loop(ABC):
             planned = again
         return name, planned
 
-    def _measured(self, candidates: Sequence[Candidate]) -> list[dict[int, Time]]:
-        """How long the ops of candidates take, in turns."""
+    def _measured(self, files: Sequence[Any]) -> list[dict[int, Time]]:
+        """How long the ops of candidates take, by their files, in turns."""
         from qdialect.formats.onnx.write.node_times import node_times
 
-        files = [self._file(each.model) for each in candidates]
         nodes = node_times(files, self.samples[0], self.seconds / 2)
         ctx = self.selection.values.ctx
         return [attributed(self._function, ctx, each) for each in nodes]
@@ -346,21 +345,16 @@ class Loop(ABC):
     def times(self) -> Times:
         """What the runtime says of the float model and of the extremes; corrected by what it says
         of plans."""
-        hopeful = {state: each for state, each in self.extremes.items() if self._is_written(each)}
-        models = {Precision.FLOAT: self._floats, **hopeful}
-        ops = dict(zip(models, self._measured(list(models.values())), strict=True))
+        files = {Precision.FLOAT: self._file(self._floats.model)}
+        for state, candidate in self.extremes.items():
+            try:
+                files[state] = self._file(candidate.model)
+            except QError as error:
+                self.notes.append(f"{candidate.name} is no candidate: {error.message}")
+        ops = dict(zip(files, self._measured(list(files.values())), strict=True))
         able = self.builder.able(self.selection, self._dynamic)
         able = {state: numbers for state, numbers in able.items() if state in ops}
         return Times(ops, able, conversion_rates())
-
-    def _is_written(self, candidate: Candidate) -> bool:
-        """Whether there is a file of a candidate; why not, is noted."""
-        try:
-            self._file(candidate.model)
-        except QError as error:
-            self.notes.append(f"{candidate.name} is no candidate: {error.message}")
-            return False
-        return True
 
     def plan(self, weight: float = 0.0, losses: Losses | None = None) -> Plan:
         """The states of least time + weight * loss (`precision.plan`)."""

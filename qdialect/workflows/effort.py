@@ -147,15 +147,14 @@ class _Search:
         self.steps.append(Step(name, fmean(gains), kept, took, done))
 
     def _scored(self, state: State) -> Iterator[float]:
-        model, correct = state.model, self.effort.correct
-        return self._scoring.scores(
-            model.module, model.ctx, state.profile, state.recipe,
-            correct=correct, rounding=state.rounding,
-        )  # fmt: skip
+        return self._scoring.scores(self._answers(state))
 
     def _dead(self, state: State) -> int:
+        return self._scoring.dead(self._answers(state))
+
+    def _answers(self, state: State) -> Iterator[Arrays]:
         model, correct = state.model, self.effort.correct
-        return self._scoring.dead(
+        return self._scoring.answers(
             model.module, model.ctx, state.profile, state.recipe,
             correct=correct, rounding=state.rounding,
         )  # fmt: skip
