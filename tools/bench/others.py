@@ -37,7 +37,7 @@ SMOOTH = {
 }
 """What ONNX Runtime's SmoothQuant runs with."""
 
-_TORCH = {"torch": QUANTIZERS["torch"], "onnx": "onnx==1.23.2", "onnx2torch": "onnx2torch==1.5.15"}
+_TORCH = {"torch": "torch==2.14.1", "onnx": "onnx==1.23.2", "onnx2torch": "onnx2torch==1.5.15"}
 MODULES = {
     "tico": _TORCH
     | {"torchao": "torchao==0.18.0", "tico": "tico==0.3.0", "transformers": "transformers"},
