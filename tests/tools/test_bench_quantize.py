@@ -116,6 +116,10 @@ def test_places_among_others() -> None:
     assert quantize.place(row, "ours", "worst channel") == (1, 3)
     assert quantize.place(row, "ours", "metric") == (1, 2)
     assert quantize.place(row, "ours 1", "metric") is None
+    as_it_was = quantize.Row(
+        "net", "", 1.0, 4.0, 8, {"ours": quantize.File(worst=np.inf), "a": slow}
+    )
+    assert quantize.place(as_it_was, "ours", "worst part") is None
     assert "0 of 1 (0 %) | 1 of 1 (100 %)" in " ".join(quantize.ranks([row]).split())
     assert "40.0 | slow" in " ".join(quantize.summary([row]).split())
 

@@ -284,10 +284,11 @@ OURS = ("before", "ours", "ours 1", "ours 2", "ours u4", "ours u4, tables")
 def place(row: Row, tool: str, measure: str, *, as_fast: bool = False) -> tuple[int, int] | None:
     """The place of a tool of ours among those of others, and the place of the last: 1 if none is
     better, by more than what is no difference.  `as_fast`: among those that are no slower than it,
-    beyond the quartiles, or of which no time is known.  None where it made nothing to compare."""
+    beyond the quartiles, or of which no time is known.  None where it made nothing to compare, or
+    the float file."""
     figure, tie = MEASURES[measure]
     mine = row.files.get(tool)
-    if mine is None or mine.failed or figure(mine) is None:
+    if mine is None or mine.failed or figure(mine) is None or mine.worst == math.inf:
         return None
     rivals = [
         figure(file)

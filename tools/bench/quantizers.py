@@ -39,6 +39,9 @@ LIMIT, LONG = 600.0, 1800.0
 """Seconds after which a quantizer in a process of its own is given up, without a setting and with
 one."""
 
+FOUR_BITS = ("--weights", "u4", "--block", "32", "--time", "0")
+"""Rules choose: the race writes the float file where nothing is faster, and sizes do not count."""
+
 COMMAND = "import sys; from qdialect.cli.qopt import main; sys.exit(main(sys.argv[1:]))"
 
 NNCF = """
@@ -182,8 +185,8 @@ QUANTIZERS: Mapping[str, Quantizer] = {
     "runtime W4 GPTQ": _weights("gptq"),
     "NNCF W4": _weights("nncf"),
     "NNCF W4 data": _weights("nncf-data"),
-    "ours u4": ours("--weights", "u4", "--block", "32"),
-    "ours u4, tables": ours("--weights", "u4", "--block", "32", "--tables", "u4"),
+    "ours u4": ours(*FOUR_BITS),
+    "ours u4, tables": ours(*FOUR_BITS, "--tables", "u4"),
 }
 """`before` is the package in the folder that `QDIALECT_BEFORE` names."""
 

@@ -4,8 +4,10 @@ A program of its own, in an environment with NNCF, ONNX Runtime, onnx-ir and tor
 `python of_weights.py TOOL FLOAT.onnx SAMPLES.npz OUT.onnx`, samples with a leading sample axis.
 
 - `rtn`, `hqq`, `gptq`: ONNX Runtime's quantizer of products (MatMulNBits); `tables`: nearest, and
-  tables of which rows are picked (GatherBlockQuantized).
-- `nncf`: NNCF's compression of all weights; `nncf-data`: with scales estimated on samples.
+  tables of which rows are picked (GatherBlockQuantized).  In 1.32 `gptq` gives the codes of `rtn`:
+  it passes errors on by the column of a triangular factor that is zero, not by the row.
+- `nncf`: NNCF's compression, which gives tables bytes; `nncf-data`: scales estimated on samples
+  (`all_layers` gives tables 4 bits along an axis that ONNX Runtime does not run).
 
 They take products for MatMul alone: a Gemm is a MatMul and an Add to them.
 """
@@ -89,7 +91,6 @@ def _nncf(model: onnx.ModelProto, samples: list[Feeds], tool: str) -> onnx.Model
         mode=nncf.CompressWeightsMode.INT4_ASYM,
         group_size=BLOCK,
         ratio=1.0,
-        all_layers=True,
         **(options if tool == "nncf-data" else {}),
     )
 
