@@ -50,7 +50,7 @@ def run(args: Arguments) -> int:
     profile_path = args.text("profile")
     source = args.text("data")
     searched = (args.text("keep-float") or "").startswith("auto=")
-    if (source is None) == (profile_path is None) and not searched:
+    if source is not None and profile_path is not None and not searched:
         raise UsageError("give --data DIR|NPZ or --profile P.json, one of them")
     if args.switch("profile-of-another-model") and profile_path is None:
         raise UsageError("--profile-of-another-model takes --profile P.json")
@@ -61,6 +61,11 @@ def run(args: Arguments) -> int:
     keys, sensitive = _float_ops(args)
     target = priced_target(args, path)
     recipe = _recipe(args, keys, target)
+    if source is None and profile_path is None and not (searched or recipe.needs_no_ranges):
+        raise UsageError(
+            "give --data DIR|NPZ or --profile P.json, one of them; none is needed for "
+            "--weights-only, --block, --dynamic and weights that are in blocks only"
+        )
     level = args.text("numerics")
     if path.suffix == ".onnx" and level != "exact":
         _check_rounding(target)

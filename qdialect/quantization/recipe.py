@@ -101,6 +101,11 @@ class Recipe:
         every = bool(self.block) or self.weights in ONLY_IN_BLOCKS
         return self.weights_only or frozenset({"all"} if every else ())
 
+    @property
+    def needs_no_ranges(self) -> bool:
+        """Whether ops are asked to be in states that need no range of a profile."""
+        return bool(self.only_weights or self.dynamic)
+
     @staticmethod
     def of_target(target: Target) -> Recipe:
         """What suits a target: its own integers, and no op left float where it has no floats."""

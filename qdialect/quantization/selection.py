@@ -414,6 +414,8 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
         return Refusal("unsuitable", "it takes no float tensors")
     for value in runtime:
         if values.range(value) is None:
+            if not values.profile.entries:
+                return Refusal("no-entry", "there is no data that its ranges could be of")
             return Refusal("no-entry", f"the profile does not have {_name(values, value)}")
     if isfinite(values.recipe.max_steps) and not behavior.is_tied and not behavior.has_weights:
         return _amplification(values, op, behavior)

@@ -118,6 +118,8 @@ def _unwatched(numbers: Iterable[int], total: int) -> Iterable[int]:
 class Quantization:
     """One run: `model` is the float model as it was loaded.
 
+    Without data and profile all ops stay float but those in states that need no ranges
+    (`Recipe.needs_no_ranges`), and nothing races.
     With `search` the data also decides how ranges are chosen.  With `another_model` what matches
     of a profile is used, whatever model it is of; `profile_path` is where it is from.  `numerics`
     is how far integer ops may be from what the casts say; None: no farther than the target's
@@ -153,13 +155,16 @@ class Quantization:
     watch: Watch = _unwatched
 
     def run(self, keep_sensitive: int = 0) -> Quantized:
-        """The quantized model; UsageError without data and profile."""
-        if self.data is None and (self.profile is None or keep_sensitive):
+        """The quantized model; UsageError without data and profile, where ranges are needed."""
+        blind = self.data is None and self.profile is None
+        if (blind and not self.recipe.needs_no_ranges) or (keep_sensitive and self.data is None):
             what = "data" if keep_sensitive else "data or a profile"
             raise UsageError(f"{what} to calibrate on is missing", code="missing-data")
         if self.effort and self.data is None:
             raise UsageError("effort takes data: --data", code="missing-data")
-        if self.profile is None:
+        if blind:
+            profile = tried = new_profile(self.model, Settings(self._engine()))
+        elif self.profile is None:
             profile, tried = self._calibrated()
         else:
             profile = tried = self.profile
@@ -208,7 +213,7 @@ class Quantization:
         )
         raced = answer = None
         chosen = builder.by_prices() if self.by_prices else builder.quantized(RULES, recipe.plan)
-        races = self.seconds and recipe.plan is None and not self.require_all
+        races = self.seconds and recipe.plan is None and not (self.require_all or blind)
         if races and (self.data is not None or self.request is None):
             raced, answer = self._raced(builder, chosen)
             chosen = raced.chosen
