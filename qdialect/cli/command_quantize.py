@@ -235,6 +235,7 @@ def _recipe(args: Arguments, keys: frozenset[str], target: Target) -> Recipe:
             tables=args.text("tables") or "i8",
             dynamic=_names(args, "dynamic"),
             weights_only=_names(args, "weights-only"),
+            caches=args.switch("caches"),
             lower=usual.lower or args.switch("lower"),
             keep_float=keys,
         )
@@ -306,12 +307,20 @@ def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any
         "candidates": None if result.raced is None else result.raced.as_json(),
         "asked": None if result.answer is None else result.answer.as_json(),
         "measured": measured.as_json(),
+        "caches": [cache.as_json() for cache in result.caches()],
     }
 
 
 def _summary(result: Quantized, sensitive: int) -> str:
     text = "" if result.matching is None else result.matching.summary()
     text += result.coverage.summary()
+    if caches := result.caches():
+        rows = [("cache", "returned as", "type", "scale", "zero point")]
+        for cache in caches:
+            grid = cache.qparams
+            texts = grid.storage.spelling, f"{grid.scale:.9g}", str(grid.zero_point)
+            rows.append((cache.input, cache.output, *texts))
+        text += table(rows, {3: True, 4: True})
     if result.trials:
         rows = [("ranges of values", "of weights", "biases", "score")]
         for trial in result.trials:

@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from qdialect.errors import UsageError
+from qdialect.analysis.caches import find_caches
+from qdialect.errors import InputError, UsageError
 from qdialect.numerics.rounding import Rounding
 from qdialect.profile.matching import Matching, match_profile
 from qdialect.profile.record import Profile, Settings
@@ -20,11 +21,13 @@ from qdialect.quantization.apply_profile import LoadedModel, remark
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.grids import assign
 from qdialect.quantization.recipe import Recipe
+from qdialect.reference import argument_names
 from qdialect.targets.base import Target
 from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 from qdialect.workflows.candidates import RULES, Builder, Candidate, Raced
 from qdialect.workflows.inputs import drawn_inputs
+from qdialect.workflows.interface_codes import CacheCodes, cache_codes
 from qdialect.workflows.model import Form, Model
 from qdialect.workflows.prepared import prepared_model
 from qdialect.workflows.quality import HELD_OUT, Samples, held_out
@@ -74,6 +77,10 @@ class Quantized:
     answer: Answer | None = None
     #: what `--effort` tried
     steps: Sequence[Step] = ()
+
+    def caches(self) -> list[CacheCodes]:
+        """The caches that the model takes and gives in codes, with their grids."""
+        return cache_codes(self.model)
 
 
 def _in_turn(first: Correct | None, second: Correct | None) -> Correct | None:
@@ -162,6 +169,8 @@ class Quantization:
             raise UsageError(f"{what} to calibrate on is missing", code="missing-data")
         if self.effort and self.data is None:
             raise UsageError("effort takes data: --data", code="missing-data")
+        if self.recipe.caches:
+            self._check_caches()
         if blind:
             profile = tried = new_profile(self.model, Settings(self._engine()))
         elif self.profile is None:
@@ -225,6 +234,18 @@ class Quantization:
         return Quantized(
             chosen.model, profile, chosen.coverage, ranking, trials, matching, raced, answer, steps
         )
+
+    def _check_caches(self) -> None:
+        """InputError (`no-cache`) for a model that has none."""
+        function = self.model.function()
+        found, refused = find_caches(function, self.model.ctx)
+        if not found:
+            names = argument_names(function)
+            raise InputError(
+                "no input of the model is a cache, which gets elements joined and is returned",
+                code="no-cache",
+                notes=tuple(f"'{names[n]}': {reason}" for n, reason in refused.items()),
+            )
 
     def _raced(self, builder: Builder, first: Candidate) -> tuple[Raced, Answer | None]:
         """What was asked for; else the fastest candidate that keeps `LEAST`, on data.  Without
