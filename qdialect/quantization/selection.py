@@ -100,7 +100,7 @@ class Selection:
     left: dict[Operation, Refusal] = field(default_factory=dict[Operation, Refusal])
     not_so: dict[Operation, Refusal] = field(default_factory=dict[Operation, Refusal])
     #: ops that stay on codes whether it pays or not, and the arguments that they are of
-    held: set[Operation] = field(default_factory=set[Operation])
+    forced: set[Operation] = field(default_factory=set[Operation])
     caches: set[SSAValue] = field(default_factory=set[SSAValue])
     _below: dict[SSAValue, _Below] = field(default_factory=dict[SSAValue, "_Below"])
 
@@ -165,7 +165,7 @@ class Selection:
         amplified = {v for op in self.left for v in _amplified(self.values, op, self.left)}
         for op in reversed(list(self.values.block.ops)):
             behavior = self.ops.get(op)
-            if behavior is None or op in self.held or amplified.isdisjoint(op.results):
+            if behavior is None or op in self.forced or amplified.isdisjoint(op.results):
                 continue
             if behavior.commutes or behavior.clamp is not None:
                 self.drop(op, Refusal("float-result", "what it feeds amplifies a step of it"))
@@ -178,7 +178,7 @@ class Selection:
             for result in op.results:
                 self._look_below(result)
             behavior = self.ops.get(op)
-            if behavior is None or behavior.has_weights or op in self.held:
+            if behavior is None or behavior.has_weights or op in self.forced:
                 continue
             refusal = refusal_of(op, behavior)
             if refusal is not None:
@@ -284,7 +284,7 @@ class Selection:
 
     def _drop_regions(self) -> None:
         """Movement and picking that is not beside an op that computes on codes."""
-        movers = {op for op, b in self.ops.items() if b.commutes and op not in self.held}
+        movers = {op for op, b in self.ops.items() if b.commutes and op not in self.forced}
         reached = deque(op for op in self.ops if op not in movers)
         beside: set[Operation] = set()
         while reached:
@@ -320,7 +320,7 @@ def select(values: Values) -> Selection:
         )
         if refusal is None and not unbounded.isdisjoint((*op.operands, *op.results)):
             refusal = Refusal("open-range", "a sum over an unknown extent has no range")
-        if op not in keep_float and op not in selection.held:
+        if op not in keep_float and op not in selection.forced:
             other = _other_state(values, op, behavior, states, selection)
             if other is not None:
                 refusal = other
@@ -343,7 +343,7 @@ def _hold_caches(selection: Selection) -> None:
         argument = values.block.args[cache.argument]
         moved = [argument, *(value for op in cache.ops for value in (*op.operands, *op.results))]
         if all(values.range(value) is not None for value in moved if float_value(value)):
-            selection.held.update(cache.ops, readers(cache, values.function, values.ctx))
+            selection.forced.update(cache.ops, readers(cache, values.function, values.ctx))
             selection.caches.add(argument)
 
 
