@@ -30,11 +30,12 @@ from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, Outcome
 from qdialect.workflows.candidates import (
     FLOAT,
+    NOISE_PRICE,
     Builder,
     Candidate,
     Loop,
     Raced,
-    nearly_fastest,
+    nearly_best,
 )
 from qdialect.workflows.front import Point, corners, nearest_that_meets, non_dominated
 from qdialect.workflows.metric import Metric, metric_on
@@ -53,6 +54,8 @@ Choice = frozenset[tuple[int, Precision]]
 
 MOST_TRIALS = 8
 """So many plans are built at most on the way to a budget, and for a front."""
+MOST_BALANCED = 4
+"""So many plans are built at most to weigh time and noise against each other."""
 _WORST = 1e4
 """Losses above this one (-40 dB) are all the same: nothing is left of the outputs."""
 _ALL_FLOAT: Choice = frozenset()
@@ -61,12 +64,14 @@ _ALL_FLOAT: Choice = frozenset()
 @dataclass(frozen=True)
 class Request:
     """What is asked: budgets that the result meets, the metric that judges, and whether there is to
-    be a front. With `best_effort` what comes nearest is taken where nothing meets the budgets."""
+    be a front. With `best_effort` what comes nearest is taken where nothing meets the budgets, and
+    with `balanced` time and noise are weighed against each other (`candidates.NOISE_PRICE`)."""
 
     budgets: Sequence[Budget] = ()
     metric: str | None = None
     front: bool = False
     best_effort: bool = False
+    balanced: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,9 +202,27 @@ class BudgetedLoop(Loop):
             nearest_that_meets(_ALL_FLOAT, fastest, space.plan, space.point, meets, MOST_TRIALS)
         elif request.budgets and not exact and meets(fastest):
             nearest_that_meets(fastest, _ALL_FLOAT, space.plan, space.point, meets, MOST_TRIALS)
+        if request.balanced:
+            self._balance(fastest, space)
         if request.front:
             for choice in corners((fastest, _ALL_FLOAT), space.plan, space.point, MOST_TRIALS):
                 self._built(choice, space)
+
+    def _balance(self, start: Choice, space: _Space) -> None:
+        """Add plans of less time * (1 + k * noise), each the solver's by the slopes of its
+        logarithm at the last; that is concave in time and noise power, so that a plan that is as
+        foretold is no worse than the one before (Hunter and Lange, 2004, on majorization)."""
+        last = start
+        for _ in range(MOST_BALANCED):
+            time, loss = space.point(last)
+            noise = math.sqrt(loss)
+            if noise == 0:
+                return
+            slope = NOISE_PRICE / (2 * noise * (1 + NOISE_PRICE * noise))
+            found = space.plan(time * slope)
+            if found in self._names or self._built(found, space) is None:
+                return
+            last = found
 
     def choose(self, raced: Race, preferred: Sequence[str]) -> str:
         """Of those that meet the budgets the fastest; the most accurate, where only latency is
@@ -217,8 +240,9 @@ class BudgetedLoop(Loop):
             return self._nearest(preferred)
         if budgets and all(budget.what == "latency" for budget in budgets):
             return min(meeting, key=self._inaccuracy)
-        worst_db = {name: self.outcomes[name].sqnr for name in meeting}
-        return nearly_fastest({name: raced.laps[name] for name in meeting}, meeting, worst_db)
+        noise = {name: math.sqrt(self._loss(name)) for name in meeting}
+        laps = {name: raced.laps[name] for name in meeting}
+        return nearly_best(laps, meeting, noise if self.request.balanced else None)
 
     def _inaccuracy(self, name: str) -> tuple[float, float]:
         outcome = self.outcomes[name]

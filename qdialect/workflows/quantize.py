@@ -222,15 +222,15 @@ class Quantization:
         )
 
     def _raced(self, builder: Builder, first: Candidate) -> tuple[Raced, Answer | None]:
-        """What was asked for; else the fastest candidate that keeps `LEAST`, on data.  Without
-        data the fastest for random inputs, of which the loss says little."""
+        """What was asked for; else a fast candidate of little noise that keeps `LEAST`, on data.
+        Without data the fastest for random inputs, of which the loss says little."""
         from qdialect.workflows.budgeted import BudgetedLoop, Request
 
         request = self.request
         if self.data is None:
             request, samples = Request(), list(drawn_inputs(self.model.function(), 1))
         elif request is None:
-            request = Request((parse_budget(LEAST),), best_effort=True)
+            request = Request((parse_budget(LEAST),), best_effort=True, balanced=True)
             samples = self._samples(self._trial_samples)
         else:
             judged = self.judged_samples()
@@ -239,7 +239,7 @@ class Quantization:
         recipe = replace(builder.recipe, plan={})
 
         def losses() -> dict[str, float]:
-            if self.estimate or self.request is None:
+            if self.estimate or (self.request is None and not self.effort):
                 from qdialect.quantization.noise import estimated_losses
 
                 selection = builder.selection()
