@@ -80,14 +80,17 @@ WAYS: Mapping[str, Way] = {
 
 @dataclass(frozen=True)
 class Line:
-    """One network with one way and one seed; `worst` is None where there was nothing to do or it
-    failed, and `said` why. `kept` are the steps that an effort kept, with their gain on trial."""
+    """One network with one way and one seed: dB of the worst part over all samples, of its worst
+    channel, and the mean over samples of the dB of a part, of the worst; None where there was
+    nothing to do or it failed, and `said` why. `foretold` is the gain by the model of the loss,
+    `kept` the steps that an effort kept, with their gain on trial."""
 
     model: str
     seed: int
     way: str
     worst: float | None = None
     channel: float | None = None
+    mean: float | None = None
     foretold: float | None = None
     done: str = ""
     difference: float | None = None
@@ -175,9 +178,13 @@ class Bench:
         qd.save(written, path)
         engine = optimized_engine(path)[0]
         quality = self.judge.judge([engine.run(feeds) for feeds in self.tests])
-        channels = [db for part in quality.parts for db in part.channels if db is not None]
-        worst = round(quality.worst_db, 3) if math.isfinite(quality.worst_db) else None
-        return replace(line, worst=worst, channel=round(min(channels, default=math.nan), 3))
+        figures = (
+            quality.worst_db,
+            quality.worst_channel_db,
+            min(part.mean_db for part in quality.parts if part.is_real),
+        )
+        worst, channel, mean = (round(db, 3) if math.isfinite(db) else None for db in figures)
+        return replace(line, worst=worst, channel=channel, mean=mean)
 
     def _difference(self, model: Model) -> float:
         """The largest of what a float model says otherwise, over the largest that is expected."""
@@ -212,11 +219,7 @@ def tables(found: Sequence[Line]) -> str:
         for way in ways:
             lines = [line for line in found if (line.model, line.way) == (name, way)]
             worst = [line.worst for line in lines if line.worst is not None]
-            channel = [
-                line.channel
-                for line in lines
-                if line.worst is not None and line.channel == line.channel and line.channel
-            ]
+            channel = [line.channel for line in lines if line.channel is not None]
             some = next((line.said for line in lines if line.said), "")
             empty = "-" if some == "nothing to gain" else "fails" if some else ""
             cells.append(
