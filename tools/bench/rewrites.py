@@ -35,7 +35,6 @@ from qdialect.errors import QError
 from qdialect.formats.onnx.write.executed import optimized_engine
 from qdialect.profile.record import Settings
 from qdialect.quantization.bias_correction import BiasCorrection
-from qdialect.quantization.float_rewrites.base import FloatRewrite
 from qdialect.quantization.float_rewrites.statistics import measured
 from qdialect.quantization.float_rewrites.table import rewrites
 from qdialect.quantization.output_parts import parts_of
@@ -65,7 +64,7 @@ ENGINE = "onnxruntime"
 class Way:
     """What is done to a network before or while it is quantized."""
 
-    rewrite: FloatRewrite | None = None
+    rewrite: AnyRewrite | None = None
     rounding: Method | None = None
     correct: bool = False
 
@@ -242,11 +241,11 @@ def agreement(found: Iterable[Line]) -> str:
     if len(pairs) < 3:
         return ""
     foretold, gained = np.array(pairs).T
-    ranks = [np.argsort(np.argsort(each)) for each in (foretold, gained)]
+    first, second = (np.argsort(np.argsort(each)) for each in (foretold, gained))
     worse = int((gained < -0.5).sum())
     return (
         f"Foretold and measured gains of {len(pairs)} lines: correlation "
-        f"{np.corrcoef(foretold, gained)[0, 1]:.2f}, of ranks {np.corrcoef(*ranks)[0, 1]:.2f}; "
+        f"{np.corrcoef(foretold, gained)[0, 1]:.2f}, of ranks {np.corrcoef(first, second)[0, 1]:.2f}; "
         f"{worse} lost more than half a decibel."
     )
 
