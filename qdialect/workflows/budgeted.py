@@ -30,6 +30,7 @@ from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, Outcome
 from qdialect.workflows.candidates import (
     FLOAT,
+    PER_DB,
     Builder,
     Candidate,
     Loop,
@@ -61,12 +62,14 @@ _ALL_FLOAT: Choice = frozenset()
 @dataclass(frozen=True)
 class Request:
     """What is asked: budgets that the result meets, the metric that judges, and whether there is to
-    be a front. With `best_effort` what comes nearest is taken where nothing meets the budgets."""
+    be a front. With `best_effort` what comes nearest is taken where nothing meets the budgets; of
+    those that meet them one may be slower by the share `per_db` for each decibel it is better."""
 
     budgets: Sequence[Budget] = ()
     metric: str | None = None
     front: bool = False
     best_effort: bool = False
+    per_db: float = PER_DB
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,8 @@ class BudgetedLoop(Loop):
         if budgets and all(budget.what == "latency" for budget in budgets):
             return min(meeting, key=self._inaccuracy)
         worst_db = {name: self.outcomes[name].sqnr for name in meeting}
-        return nearly_fastest({name: raced.laps[name] for name in meeting}, meeting, worst_db)
+        laps = {name: raced.laps[name] for name in meeting}
+        return nearly_fastest(laps, meeting, worst_db, self.request.per_db)
 
     def _inaccuracy(self, name: str) -> tuple[float, float]:
         outcome = self.outcomes[name]

@@ -61,8 +61,8 @@ MIXED = ("by times", "by times, again", "by times, a third time")
 say, the second with what was measured of the first."""
 _NEARLY = 0.03
 """So much more time is not felt; what it saves in loss may be: several dB in a sentence encoder."""
-_PER_DB, _FINE = 0.015, 40.0
-"""What a decibel of the worst part is worth in time, up to so many of them."""
+PER_DB, _FINE = 0.015, 40.0
+"""What a decibel of the worst part is worth in time, where nobody says, up to so many of them."""
 Able = Mapping[Precision, Collection[int]]
 """The numbers of ops that can be in a state."""
 _CASTS, _COUNTS = ("qcast", "dcast"), (1, 100_000)
@@ -210,17 +210,18 @@ def nearly_fastest(
     laps: Mapping[str, Lap],
     preferred: Sequence[str],
     worst_db: Mapping[str, float] = MappingProxyType({}),
+    per_db: float = PER_DB,
 ) -> str:
     """The fastest candidate, or of those that are nearly as fast, by as much as what they lose
-    less is worth, the first of the `preferred`, which lose less.  A float model is written only
-    where nothing is faster."""
+    less is worth (`per_db`), the first of the `preferred`, which lose less.  A float model is
+    written only where nothing is faster."""
     fastest = winner(laps, preferred)
 
     def fine(name: str) -> float:
         return max(min(worst_db.get(name, _FINE), _FINE), 0.0)
 
     def limit(name: str) -> float:
-        more = max(_NEARLY, _PER_DB * (fine(name) - fine(fastest)))
+        more = max(_NEARLY, per_db * (fine(name) - fine(fastest)))
         found = laps[fastest].ratio * (1 + more)
         if FLOAT in laps:
             found = max(min(found, laps[FLOAT].ratio), laps[fastest].ratio)

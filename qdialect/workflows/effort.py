@@ -8,8 +8,9 @@ float model and chooses other codes of its weights than the nearest.
 Rewrites are tried in falling order of the gain that their own model of the loss foretells, each on
 what was kept so far; roundings come last, as they are of the weights that are then there.  A step
 is kept if the quantized model is nearer to the float one on samples that it has not seen, by more
-than they leave in doubt (`search.surely`).  One that would take longer than the time that is left,
-by what the step before took, is not tried, and the report says so.
+than they leave in doubt (`search.surely`), sample by sample, and no further from it over all of
+them together, where loud samples count most.  One that would take longer than the time that is
+left, by what the step before took, is not tried, and the report says so.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from qdialect.quantization.apply_profile import Correct
     from qdialect.quantization.float_rewrites.base import AnyRewrite, Foretold
     from qdialect.quantization.float_rewrites.statistics import Statistics
+    from qdialect.quantization.quality import Quality
     from qdialect.quantization.recipe import Recipe
     from qdialect.quantization.search import Arrays, OpenRun
 
@@ -121,7 +123,9 @@ class _Search:
         self._scoring = Scoring(
             model.module, model.ctx, start.profile, start.recipe, effort.samples, run
         )
-        self._scores = list(self._scored(start))
+        answers = list(self._answers(start))
+        self._scores = list(self._scoring.scores(answers))
+        self._whole = self._scoring.quality(answers)
 
     def attempts(self) -> Sequence[Attempt]:
         """The names of steps, and what makes the state after each."""
@@ -145,13 +149,13 @@ class _Search:
         state, done = made
         scores = while_hopeful(self._scores, self._scored(state))
         gains = gains_of(self._scores, scores)
-        better = surely(gains)
-        dead = better and self._dead(state) > self._dead(self.best)
-        kept = better and not dead
-        if dead:
-            done += "; more channels of the outputs would be one number"
-        if kept:
-            self.best, self._scores = state, scores
+        quality = self._quality(state) if surely(gains) else None
+        worse = None if quality is None else _worse(quality, self._whole)
+        kept = quality is not None and worse is None
+        if worse is not None:
+            done += f"; {worse}"
+        if quality is not None and kept:
+            self.best, self._scores, self._whole = state, scores, quality
         took = monotonic() - began
         self._longest = max(self._longest, took)
         self.steps.append(Step(name, fmean(gains), kept, took, done))
@@ -159,8 +163,8 @@ class _Search:
     def _scored(self, state: State) -> Iterator[float]:
         return self._scoring.scores(self._answers(state))
 
-    def _dead(self, state: State) -> int:
-        return self._scoring.dead(self._answers(state))
+    def _quality(self, state: State) -> Quality:
+        return self._scoring.quality(self._answers(state))
 
     def _answers(self, state: State) -> Iterator[Arrays]:
         model, correct = state.model, self.effort.correct
@@ -211,6 +215,15 @@ class _Search:
 
     def _rounded(self, method: Method) -> tuple[State, str]:
         return replace(self.best, rounding=self.effort.rounding(method)), "codes of weights"
+
+
+def _worse(quality: Quality, before: Quality) -> str | None:
+    """In what outputs are worse over all samples, which the mean over samples does not say."""
+    if len(quality.dead) > len(before.dead):
+        return "more channels of the outputs would be one number"
+    if quality.worst_db < before.worst_db:
+        return f"over all samples {before.worst_db - quality.worst_db:.1f} dB would be lost"
+    return None
 
 
 def _copy(model: Model) -> Model:

@@ -259,7 +259,7 @@ def test_the_command_writes_one_of_the_candidates(
 def test_the_float_model_is_written_where_nothing_is_faster(
     network: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fastest(laps: Mapping[str, object], preferred: list[str], _: object) -> str:
+    def fastest(laps: Mapping[str, object], preferred: list[str], *_: object) -> str:
         assert preferred[0] == "float"
         return preferred[0]
 
@@ -300,6 +300,13 @@ def test_decibels_are_worth_time(worst_db: Mapping[str, float], chosen: str) -> 
     ratios = {"float": 1.0, "good": 0.46, "poor": 0.4}
     laps = {name: Lap(ratio, ratio, ratio, ratio, 100) for name, ratio in ratios.items()}
     assert nearly_fastest(laps, list(ratios), worst_db) == chosen
+
+
+def test_decibels_are_worth_more_to_who_asks_for_them() -> None:
+    ratios, worst_db = {"good": 0.64, "poor": 0.48}, {"good": 40.0, "poor": 29.0}
+    laps = {name: Lap(ratio, ratio, ratio, ratio, 100) for name, ratio in ratios.items()}
+    assert nearly_fastest(laps, list(ratios), worst_db) == "poor"
+    assert nearly_fastest(laps, list(ratios), worst_db, per_db=0.045) == "good"
 
 
 def test_prices_in_place_of_times(

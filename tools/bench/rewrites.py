@@ -35,6 +35,7 @@ from qdialect.errors import QError
 from qdialect.formats.onnx.write.executed import optimized_engine
 from qdialect.profile.record import Settings
 from qdialect.quantization.bias_correction import BiasCorrection
+from qdialect.quantization.float_rewrites.base import AnyRewrite
 from qdialect.quantization.float_rewrites.statistics import measured
 from qdialect.quantization.float_rewrites.table import rewrites
 from qdialect.quantization.output_parts import parts_of
@@ -229,15 +230,15 @@ def tables(found: Sequence[Line]) -> str:
 
 
 def agreement(found: Iterable[Line]) -> str:
-    """How far what rewrites foretell and what is measured go together, over all lines of rewrites
-    alone: the correlation, and how often the sign is right."""
+    """How far what rewrites foretell and what is measured (the mean over samples) go together, over
+    all lines of rewrites alone: the correlation, and how many lost."""
     lines = list(found)
-    none = {(line.model, line.seed): line.worst for line in lines if line.way == NONE}
+    none = {(line.model, line.seed): line.mean for line in lines if line.way == NONE}
     pairs: list[tuple[float, float]] = []
     for line in lines:
         base = none.get((line.model, line.seed))
-        if line.foretold is not None and line.worst is not None and base is not None:
-            pairs.append((line.foretold, line.worst - base))
+        if line.foretold is not None and line.mean is not None and base is not None:
+            pairs.append((line.foretold, line.mean - base))
     if len(pairs) < 3:
         return ""
     foretold, gained = np.array(pairs).T
@@ -245,8 +246,8 @@ def agreement(found: Iterable[Line]) -> str:
     worse = int((gained < -0.5).sum())
     return (
         f"Foretold and measured gains of {len(pairs)} lines: correlation "
-        f"{np.corrcoef(foretold, gained)[0, 1]:.2f}, of ranks {np.corrcoef(first, second)[0, 1]:.2f}; "
-        f"{worse} lost more than half a decibel."
+        f"{np.corrcoef(foretold, gained)[0, 1]:.2f}, of ranks "
+        f"{np.corrcoef(first, second)[0, 1]:.2f}; {worse} lost more than half a decibel."
     )
 
 
