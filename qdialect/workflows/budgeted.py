@@ -30,7 +30,6 @@ from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, Outcome
 from qdialect.workflows.candidates import (
     FLOAT,
-    NOISE_PRICE,
     Builder,
     Candidate,
     Loop,
@@ -64,14 +63,15 @@ _ALL_FLOAT: Choice = frozenset()
 @dataclass(frozen=True)
 class Request:
     """What is asked: budgets that the result meets, the metric that judges, and whether there is to
-    be a front. With `best_effort` what comes nearest is taken where nothing meets the budgets, and
-    with `balanced` time and noise are weighed against each other (`candidates.NOISE_PRICE`)."""
+    be a front. With `best_effort` what comes nearest is taken where nothing meets the budgets.  Of
+    those that meet them the one of least time * (1 + `noise_price` * noise) is written
+    (`candidates.nearly_best`)."""
 
     budgets: Sequence[Budget] = ()
     metric: str | None = None
     front: bool = False
     best_effort: bool = False
-    balanced: bool = False
+    noise_price: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -202,23 +202,23 @@ class BudgetedLoop(Loop):
             nearest_that_meets(_ALL_FLOAT, fastest, space.plan, space.point, meets, MOST_TRIALS)
         elif request.budgets and not exact and meets(fastest):
             nearest_that_meets(fastest, _ALL_FLOAT, space.plan, space.point, meets, MOST_TRIALS)
-        if request.balanced:
+        if request.noise_price:
             self._balance(fastest, space)
         if request.front:
             for choice in corners((fastest, _ALL_FLOAT), space.plan, space.point, MOST_TRIALS):
                 self._built(choice, space)
 
     def _balance(self, start: Choice, space: _Space) -> None:
-        """Add plans of less time * (1 + k * noise), each the solver's by the slopes of its
+        """Add plans of less time * (1 + price * noise), each the solver's by the slopes of its
         logarithm at the last; that is concave in time and noise power, so that a plan that is as
         foretold is no worse than the one before (Hunter and Lange, 2004, on majorization)."""
         last = start
         for _ in range(MOST_BALANCED):
             time, loss = space.point(last)
-            noise = math.sqrt(loss)
+            noise, price = math.sqrt(loss), self.request.noise_price
             if noise == 0:
                 return
-            slope = NOISE_PRICE / (2 * noise * (1 + NOISE_PRICE * noise))
+            slope = price / (2 * noise * (1 + price * noise))
             found = space.plan(time * slope)
             if found in self._names or self._built(found, space) is None:
                 return
@@ -242,7 +242,7 @@ class BudgetedLoop(Loop):
             return min(meeting, key=self._inaccuracy)
         noise = {name: math.sqrt(self._loss(name)) for name in meeting}
         laps = {name: raced.laps[name] for name in meeting}
-        return nearly_best(laps, meeting, noise if self.request.balanced else None)
+        return nearly_best(laps, meeting, noise, self.request.noise_price)
 
     def _inaccuracy(self, name: str) -> tuple[float, float]:
         outcome = self.outcomes[name]

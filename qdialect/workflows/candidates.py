@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
@@ -208,21 +209,23 @@ class Raced:
 
 
 def nearly_best(
-    laps: Mapping[str, Lap], preferred: Sequence[str], noise: Mapping[str, float] | None = None
+    laps: Mapping[str, Lap],
+    preferred: Sequence[str],
+    noise: Mapping[str, float] = MappingProxyType({}),
+    price: float = NOISE_PRICE,
 ) -> str:
-    """The candidate of the least time * (1 + `NOISE_PRICE` * noise), or of those that nearly are,
-    the first of the `preferred`, which lose less.
+    """The candidate of the least time * (1 + price * noise), or of those that nearly are, the first
+    of the `preferred`, which lose less.
 
-    `noise` is the amplitude of what each loses over that of the worst part of the outputs; without
-    it only time counts.  A float model is written only where nothing is faster, and nothing
-    that is slower than the float model as it is.
+    `noise` is the amplitude of what each loses over that of the worst part of the outputs.  A float
+    model is written only where nothing is faster, and nothing that is slower than the float
+    model as it is.
     """
     fastest = winner(laps, preferred)
-    known: Mapping[str, float] = {} if noise is None else noise
     most = laps[FLOAT].ratio if FLOAT in laps else inf
 
     def cost(name: str) -> float:
-        return laps[name].ratio * (1 + NOISE_PRICE * known.get(name, 0.0))
+        return laps[name].ratio * (1 + price * noise.get(name, 0.0))
 
     hopeful = [
         name

@@ -259,7 +259,7 @@ def test_the_command_writes_one_of_the_candidates(
 def test_the_float_model_is_written_where_nothing_is_faster(
     network: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fastest(laps: Mapping[str, object], preferred: list[str], _: object) -> str:
+    def fastest(laps: Mapping[str, object], preferred: list[str], *_: object) -> str:
         assert preferred[0] == "float"
         return preferred[0]
 
@@ -304,11 +304,18 @@ def test_less_noise_is_worth_time(worst_db: Mapping[str, float], chosen: str) ->
     assert nearly_best(laps, list(ratios), noise) == chosen
 
 
-@pytest.mark.parametrize("noise", [{"slow": 0.0, "float": 0.0, "fast": 0.3}, None])
-def test_nothing_that_is_slower_than_float_is_written(noise: Mapping[str, float] | None) -> None:
+@pytest.mark.parametrize("noise", [{"slow": 0.0, "float": 0.0, "fast": 0.3}, {}])
+def test_nothing_that_is_slower_than_float_is_written(noise: Mapping[str, float]) -> None:
     ratios = {"float": 1.0, "slow": 1.01, "fast": 0.9}
     laps = {name: Lap(ratio, ratio, ratio, ratio, 100) for name, ratio in ratios.items()}
     assert nearly_best(laps, list(ratios), noise) == "fast"
+
+
+def test_noise_costs_more_who_asks_for_little() -> None:
+    ratios, noise = {"good": 0.54, "poor": 0.48}, {"good": 0.01, "poor": 0.05}
+    laps = {name: Lap(ratio, ratio, ratio, ratio, 100) for name, ratio in ratios.items()}
+    assert nearly_best(laps, list(ratios), noise) == "poor"
+    assert nearly_best(laps, list(ratios), noise, 6.0) == "good"
 
 
 def test_prices_in_place_of_times(
