@@ -39,7 +39,7 @@ from qdialect.workflows.candidates import (
 from qdialect.workflows.front import Point, corners, nearest_that_meets, non_dominated
 from qdialect.workflows.metric import Metric, metric_on
 from qdialect.workflows.model import save_or_copy
-from qdialect.workflows.race import Race, race
+from qdialect.workflows.race import Race
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -165,7 +165,7 @@ class BudgetedLoop(Loop):
         self._names: dict[Choice, str] = {}
         self._metric: Metric | None = None
         if request.metric is not None:
-            expected = list(self.answers(self.tried[FLOAT].engine))
+            expected = list(self.answers(*self.tried[FLOAT].runs))
             self._metric = metric_on(request.metric, samples, expected)
         #: the float model, which is as fast as itself
         self._of_float = self._outcome(FLOAT, 1.0, 1.0)
@@ -287,8 +287,7 @@ class BudgetedLoop(Loop):
         exact = [budget for budget in self.request.budgets if budget.what != "latency"]
         milliseconds, ratio = math.nan, math.nan
         if not exact:
-            entrants = {each: self.tried[each].engine for each in dict.fromkeys((FLOAT, name))}
-            lap = race(entrants, self.samples[0], self.seconds / 4).laps[name]
+            lap = self.race(dict.fromkeys((FLOAT, name)), self.seconds / 4).laps[name]
             milliseconds, ratio = lap.milliseconds, lap.ratio
         outcome = self._outcome(name, milliseconds, ratio)
         return all(b.meets(outcome, self._of_float) for b in exact or self.request.budgets)
@@ -301,7 +300,7 @@ class BudgetedLoop(Loop):
         elif self._metric is not None:
             metric = self._metric.of_float
             if name != FLOAT:
-                metric = self._metric(list(self.answers(self.tried[name].engine)))
+                metric = self._metric(list(self.answers(*self.tried[name].runs)))
         sqnr = math.inf if name == FLOAT else self.tried[name].quality.worst_db
         self.outcomes[name] = Outcome(sqnr, milliseconds, ratio, metric)
         return self.outcomes[name]

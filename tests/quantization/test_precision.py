@@ -226,7 +226,7 @@ def test_times_of_unnamed_nodes_are_those_of_their_users(network: tuple[Path, Pa
 
 def test_the_runtime_times_its_nodes(network: tuple[Path, Path]) -> None:
     inputs = {"x": np.load(network[1])["x"][:1]}
-    (nodes,) = node_times([network[0]], inputs, 0.05)
+    (nodes,) = node_times([network[0]], [inputs], 0.05)
     products = [each for each in nodes if each.kind == "Conv"]
     assert len(products) == 3
     assert all(each.nanoseconds > 0 and each.takes_floats for each in products)
