@@ -25,7 +25,7 @@ from qdialect.reference import argument_names
 from qdialect.targets.base import Target
 from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
-from qdialect.workflows.candidates import RULES, Builder, Candidate, Raced
+from qdialect.workflows.candidates import NOISE_PRICE, RULES, Builder, Candidate, Raced
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.interface_codes import CacheCodes, cache_codes
 from qdialect.workflows.model import Form, Model
@@ -198,10 +198,13 @@ class Quantization:
             if improved.state.model is not prepared:
                 prepared, tried = improved.state.model, improved.state.profile
                 recipe = improved.state.recipe
-                profile = self._with_trial_samples(prepared, tried)
                 if self.search:
-                    trials = self._trials(prepared, tried, recipe, correct)
+                    trials = self._trials(prepared, tried, recipe, correct, rounding)
                     recipe = trials[0].recipe
+                profile = self._with_trial_samples(prepared, tried)
+        if profile is not tried and (self.effort or recipe.calibration != "minmax"):
+            both = profile, tried
+            profile = self._no_worse(prepared, both, recipe, correct, rounding)
         if keep_sensitive:
             ranking = self._ranking(prepared, profile, recipe)
             keys = {entry.key for entry in ranking[:keep_sensitive]}
@@ -248,15 +251,17 @@ class Quantization:
             )
 
     def _raced(self, builder: Builder, first: Candidate) -> tuple[Raced, Answer | None]:
-        """What was asked for; else the fastest candidate that keeps `LEAST`, on data.  Without
-        data the fastest for random inputs, of which the loss says little."""
+        """What was asked for; else a fast candidate of little noise that keeps `LEAST`, on data.
+        Without data the fastest for random inputs, of which the loss says little."""
         from qdialect.workflows.budgeted import BudgetedLoop, Request
 
         request = self.request
         if self.data is None:
             request, samples = Request(), list(drawn_inputs(self.model.function(), 1))
         elif request is None:
-            request = Request((parse_budget(LEAST),), best_effort=True)
+            request = Request(
+                (parse_budget(LEAST),), best_effort=True, noise_price=self._noise_price
+            )
             samples = self._samples(self._trial_samples)
         else:
             judged = self.judged_samples()
@@ -265,7 +270,7 @@ class Quantization:
         recipe = replace(builder.recipe, plan={})
 
         def losses() -> dict[str, float]:
-            if self.estimate or self.request is None:
+            if self.estimate or (self.request is None and not self.effort):
                 from qdialect.quantization.noise import estimated_losses
 
                 selection = builder.selection()
@@ -276,6 +281,11 @@ class Quantization:
         loop = BudgetedLoop(builder, samples, self.seconds, self.model, self.form, request, losses)
         raced, answer = loop.answered(first)
         return raced, None if self.request is None else answer
+
+    @property
+    def _noise_price(self) -> float:
+        """What noise is worth in time: the more, the more effort goes into it."""
+        return NOISE_PRICE * (1 + self.effort)
 
     def _engine(self) -> EngineName:
         if self.engine is not None:
@@ -364,7 +374,12 @@ class Quantization:
         return BlockRounding(self._samples(ours), self._engine())
 
     def _trials(
-        self, prepared: Model, profile: Profile, recipe: Recipe, correct: BiasCorrection | None
+        self,
+        prepared: Model,
+        profile: Profile,
+        recipe: Recipe,
+        correct: BiasCorrection | None,
+        rounding: Correct | None = None,
     ) -> Sequence[Trial]:
         from qdialect.quantization.search import best_recipe
 
@@ -377,7 +392,40 @@ class Quantization:
             self._runner(prepared.ctx),
             correct,
             self._watch,
+            rounding,
         )
+
+    def _no_worse(
+        self,
+        prepared: Model,
+        profiles: tuple[Profile, Profile],
+        recipe: Recipe,
+        correct: BiasCorrection | None,
+        rounding: Correct | None,
+    ) -> Profile:
+        """The first of two profiles, of all the data, unless ranges of it surely lose more on the
+        samples that only it has seen: then the second, which everything was tried with.
+
+        More data makes ranges that were chosen by least error or by a share other than those that
+        were judged, and not always better.
+        """
+        from qdialect.quantization.search import Scoring, gains_of, surely
+
+        whole, tried = profiles
+        samples, run = self._samples(self._trial_samples), self._runner(prepared.ctx)
+        module, ctx = prepared.module, prepared.ctx
+        scoring = Scoring(module, ctx, tried, recipe, samples, run)
+        first, second = (
+            list(
+                scoring.scores(
+                    scoring.answers(
+                        module, ctx, profile, recipe, correct=correct, rounding=rounding
+                    )
+                )
+            )
+            for profile in (whole, tried)
+        )
+        return tried if surely(gains_of(first, second)) else whole
 
     def _improved(
         self, prepared: Model, profile: Profile, recipe: Recipe, correct: BiasCorrection | None
