@@ -177,7 +177,11 @@ def row(source: corpus.Source, tools: Sequence[str], options: argparse.Namespace
             except Exception as error:  # what a tool wrote may not run
                 engines.pop(tool, None)
                 files[tool] = File(failed=str(error).splitlines()[0][:160], seconds=taken)
-    laps = race(engines, tests[0], options.seconds).laps if options.seconds else {}
+    laps = (
+        race(engines, dict.fromkeys(engines, tests[0]), options.seconds).laps
+        if options.seconds
+        else {}
+    )
     judge, task = judge_of(path, expected), task_of(source.task, tests, expected)
     for tool, (got, megabytes, taken) in made.items():
         found = judge.judge(got)
