@@ -1,0 +1,185 @@
+"""What contractions take where the ops above them are quantized, beside what they take in floats.
+
+Codes of weights can make up for errors that come from above: with x of the float model and x' of
+the quantized one the loss of a row is E|w x - w' x'|^2. So weights are rounded in `stages`, from
+above: those of earlier stages are codes when x' is measured, those of the same stage and of later
+ones are floats. Each stage costs a run of the float model and one of the quantized one, down to
+its ops. Where a bias will be lessened by the mean of (w' - w) x afterwards, it is here too: the
+loss is then that of x - E[x] and x' - E[x].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.behaviors.shapes import shape_of
+from qdialect.numerics.soft_rounding import Curve, Wanted
+from qdialect.quantization.grids import Grids
+from qdialect.quantization.hessians import Moments, batches, columns_of, shape_of_moments
+from qdialect.quantization.operands import OperandRun, float_operands
+from qdialect.quantization.quantized_copy import quantized_copy
+from qdialect.quantization.selection import Selection
+from qdialect.quantization.shared_weights import SharedWeights, accumulator_of
+from qdialect.quantization.values import only_user, real_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.quantization.apply_profile import Correct
+
+    Array = NDArray[np.float64]
+    Floats = NDArray[np.float32]
+    Arrays = Mapping[str, NDArray[Any]]
+
+STAGES = 8
+"""How many at most."""
+_VECTORS = 4096
+"""So many vectors, or 4 K, are kept of an op,"""
+_KEPT_BYTES = 64 << 20
+"""if they are no more than this."""
+_POINTS = 257
+
+
+@dataclass
+class Paired:
+    """Sums over vectors x' of a quantized model and x of the float one: of x' x'^T and x', of
+    x x'^T [groups, K, K], of x [groups, K]; and some of the pairs, if they are kept."""
+
+    made: Moments
+    cross: NDArray[np.float32]
+    sums: NDArray[np.float32]
+    stride: int = 0
+    kept: list[tuple[Floats, Floats]] = field(default_factory=list["tuple[Floats, Floats]"])
+
+    @staticmethod
+    def of_rows(groups: int, depth: int) -> Paired:
+        """Of no vectors yet."""
+        cross = np.zeros((groups, depth, depth), np.float32)
+        return Paired(Moments.of_rows(groups, depth), cross, np.zeros(cross.shape[:2], np.float32))
+
+    def add(self, exact: Floats, made: Floats) -> None:
+        """Take vectors [groups, K, positions] of both in, unless they overflow."""
+        products = exact @ made.swapaxes(1, 2)
+        if not np.isfinite(products).all():
+            return
+        before = self.made.count
+        self.made.add(made)
+        if self.made.count > before:
+            self.cross += products
+            self.sums += exact.sum(axis=2)
+            if self.stride:
+                self.kept.append((exact[..., :: self.stride], made[..., :: self.stride]))
+
+    def mean(self) -> Array:
+        """E[x]."""
+        return self.sums.astype(np.float64) / max(self.made.count, 1)
+
+    def moments(self, centered: bool) -> tuple[Array, Array]:
+        """E[x' x'^T] and E[x x'^T], of vectors less E[x] if `centered`."""
+        second, cross = self.made.second(), self.cross.astype(np.float64) / self.made.count
+        if not centered:
+            return second, cross
+        mean, made = self.mean()[:, :, None], self.made.sums.astype(np.float64)[:, :, None]
+        outer = made / self.made.count @ mean.swapaxes(1, 2)
+        inner = mean @ mean.swapaxes(1, 2)
+        return second - outer - outer.swapaxes(1, 2) + inner, cross - outer.swapaxes(1, 2)
+
+
+def paired(
+    selection: Selection,
+    grids: Grids,
+    groups: Sequence[SharedWeights],
+    floats: Collection[SharedWeights],
+    samples: Sequence[Arrays],
+    engine: str,
+    correct: Correct | None = None,
+    *,
+    keep: bool = False,
+) -> Iterator[tuple[SharedWeights, Paired]]:
+    """What the ops of each group take on samples, where the weights of `floats` are no codes yet;
+    with `keep` some of the vectors are kept. Groups that overflow on every sample are left out."""
+    open_places = {(op, accumulator_of(op, selection).rhs) for each in floats for op in each.ops}
+    of_op = {op: each for each in groups for op in each.ops}
+    firsts = {each.ops[0]: each for each in groups}
+    for batch in batches(list(firsts)):
+        chosen = [firsts[op] for op in batch]
+        ops = [op for each in chosen for op in each.ops]
+        found = {each: Paired.of_rows(*shape_of_moments(each.ops[0])) for each in chosen}
+        copy = quantized_copy(selection, grids, open_places, correct)
+        taken = {op: copy.ops[op].operands[0] for op in ops}
+        made = OperandRun(copy.module, copy.ctx, taken, engine)
+        exact = float_operands(selection.values, ops, engine)
+        for sample in samples:
+            known = {op: columns_of(op, array) for op, array in exact.of(sample)}
+            for op, array in made.of(sample):
+                each, columns = found[of_op[op]], known.pop(op)
+                if keep and not each.stride:
+                    each.stride = _stride(columns, len(samples) * len(of_op[op].ops))
+                each.add(columns, columns_of(op, array))
+        yield from ((each, one) for each, one in found.items() if one.made.count)
+
+
+def _stride(columns: Floats, times: int) -> int:
+    """Every how manieth of so many times the columns is kept."""
+    groups, depth, positions = columns.shape
+    most = min(max(_VECTORS, 4 * depth), _KEPT_BYTES // (4 * groups * depth))
+    return max(positions * times // max(most, 1), 1)
+
+
+def wanted(
+    each: SharedWeights, rows: Array, found: Paired, selection: Selection, grids: Grids
+) -> Wanted:
+    """What rows of weights are to give, of the vectors that are kept."""
+    exact, made = (
+        np.concatenate([pair[side] for pair in found.kept], axis=2).swapaxes(1, 2)
+        for side in (0, 1)
+    )
+    wide, offsets = rows.astype(np.float32), np.zeros((len(rows), 1, rows.shape[1]), np.float32)
+    curve = None
+    if len(each.ops) == 1:
+        offsets += _bias(each.ops[0], selection).astype(np.float32).reshape(offsets.shape)
+        curve = curve_behind(each.ops[0], selection, grids)
+    results = exact @ wide.swapaxes(1, 2) + offsets
+    if each.centered:
+        mean = found.mean().astype(np.float32)[:, None, :]
+        made, offsets = made - mean, offsets + mean @ wide.swapaxes(1, 2)
+    return Wanted(np.ascontiguousarray(made), results, offsets, curve)
+
+
+def _bias(op: Operation, selection: Selection) -> Array:
+    """The bias of a contraction, or 0."""
+    acc = accumulator_of(op, selection)
+    if acc.bias is None or acc.bias >= len(op.operands):
+        return np.zeros(shape_of(op.results[0])[acc.result_axis(op)])
+    found = real_array(op.operands[acc.bias], selection.values.ctx.blobs)
+    assert found is not None
+    return found
+
+
+def curve_behind(op: Operation, selection: Selection, grids: Grids) -> Curve | None:
+    """What becomes of numbers of the result of an op: those outside the range of its grid are cut
+    off, as a relu behind it does, and the function of one number that alone takes it is applied.
+    None where nothing is known."""
+    value: SSAValue = op.results[0]
+    while value not in grids.pairs:
+        user = only_user(value)
+        behavior = None if user is None else selection.ops.get(user)
+        if user is None or behavior is None or not behavior.commutes:
+            return None
+        value = user.results[0]
+    params = grids.qparams[value]
+    if not params.is_per_tensor:
+        return None
+    scale, zero = params.scale_list()[0], float(params.zero_point_array().reshape(-1)[0])
+    low, high = ((end - zero) * scale for end in (params.storage.min, params.storage.max))
+    user = only_user(value)
+    behavior = None if user is None else selection.ops.get(user)
+    if user is None or behavior is None or behavior.pointwise is None or len(user.operands) > 1:
+        return Curve(low, high, np.array([low, high], np.float32))
+    points = np.linspace(low, high, _POINTS)
+    return Curve(low, high, behavior.pointwise(user, points).astype(np.float32))
