@@ -7,7 +7,8 @@ With W' the weights that the codes name, a contraction makes an error of
 which is not zero where the x are not (behind a relu) or the products few (depthwise).  It
 is measured: the float model gets a second contraction beside each, of the same operand with
 W' - W, run on some samples.  The bias is lessened by its mean.  Padding, groups and strides
-need no care of their own.
+need no care of their own.  What was found along with the weights (`Grids.shifts`) is taken
+as it is.
 """
 
 from __future__ import annotations
@@ -62,8 +63,7 @@ class BiasCorrection:
     def __call__(self, selection: Selection, grids: Grids) -> None:
         """Correct the biases in `grids`; ops without a bias get one."""
         found = self._errors(selection, grids)
-        if not found:
-            return
+        correct_known(selection, grids)
         for op, shift in self._shifts(selection, found).items():
             _correct(op, found[op][0], shift, selection, grids)
 
@@ -75,6 +75,8 @@ class BiasCorrection:
         for op, behavior in selection.ops.items():
             acc = behavior.accumulator
             if acc is None or acc.bias is None or (op, acc.rhs) not in grids.constants:
+                continue
+            if op in grids.shifts:
                 continue
             if acc.bias < len(op.operands) and (op, acc.bias) not in grids.constants:
                 continue
@@ -125,6 +127,14 @@ class BiasCorrection:
             op: np.where(np.isfinite(total), total / len(self.samples), 0.0)
             for op, total in sums.items()
         }
+
+
+def correct_known(selection: Selection, grids: Grids) -> None:
+    """Correct the biases of ops of which is known by how much."""
+    for op, shift in grids.shifts.items():
+        acc = selection.ops[op].accumulator
+        assert acc is not None
+        _correct(op, acc, shift, selection, grids)
 
 
 def _beside(op: Operation, acc: Accumulator, error: Array, ctx: QContext) -> SSAValue:

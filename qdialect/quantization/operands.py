@@ -32,7 +32,8 @@ class OperandRun:
     ) -> None:
         function = Interpreter(ctx, module).function()
         plan = Instrumented(module, function)
-        arguments = dict(zip(function.body.block.args, argument_names(function), strict=True))
+        arguments: dict[SSAValue, str] = {}
+        arguments.update(zip(function.body.block.args, argument_names(function), strict=True))
         names: dict[SSAValue, str] = {}
         self._users: dict[str, list[Operation]] = {}
         for op, value in values.items():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.quantization.bias_correction import correct_known
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.selection import Selection
@@ -23,7 +24,6 @@ from qdialect.reference import Interpreter
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
-    from qdialect.quantization.apply_profile import Correct
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,9 @@ def quantized_copy(
     selection: Selection,
     grids: Grids,
     floats: Collection[tuple[Operation, int]] = (),
-    correct: Correct | None = None,
 ) -> QuantizedCopy:
     """The function of a selection, quantized as `grids` says; constant operands in `floats` (an op
-    and the number of the operand) stay as they are. `correct` corrects the biases of the copy."""
+    and the number of the operand) stay as they are. Biases are corrected as far as is known."""
     values = selection.values
     module = values.function.parent_op()
     assert isinstance(module, ModuleOp)
@@ -61,8 +60,7 @@ def quantized_copy(
         {ops[op]: why for op, why in selection.not_so.items()},
     )
     written = _mapped(grids, ops, mapped, floats)
-    if correct is not None:
-        correct(copied, written)
+    correct_known(copied, written)
     emit(copied, written)
     return QuantizedCopy(clone, ctx, ops)
 
@@ -85,16 +83,18 @@ def _mapped(
         {ops[op]: text for op, text in grids.reranged.items()},
         {(ops[op], index): params for (op, index), params in grids.uses.items()},
         {ops[op]: coded for op, coded in grids.only_weights.items()},
+        {ops[op]: shift for op, shift in grids.shifts.items()},
         {ops[op]: params for op, params in grids.sums.items()},
     )
 
 
 def stages(
     selection: Selection, groups: Sequence[Collection[Operation]], most: int
-) -> list[list[int]]:
-    """The numbers of groups of ops in at most so many parts of about as many groups each, by the
+) -> list[tuple[list[int], list[int]]]:
+    """The numbers of groups of ops in at most so many stages of about as many groups each, by the
     depth of the deepest of their ops: how many groups there are on the longest way down to it. So
-    what is above a group of one op is in an earlier part, or in the same."""
+    what is above a group of one op is in an earlier stage, or in the same; a stage has those that
+    are below no other of it, and the others."""
     owner = {op: number for number, ops in enumerate(groups) for op in ops}
     depths: dict[Operation, int] = {}
     levels: dict[int, int] = {}
@@ -107,9 +107,13 @@ def stages(
     numbers: dict[int, list[int]] = {}
     for number in sorted(levels, key=lambda each: (levels[each], each)):
         numbers.setdefault(levels[number], []).append(number)
-    found: dict[int, list[int]] = {}
+    found: dict[int, tuple[list[int], list[int]]] = {}
     before = 0
     for each in numbers.values():
-        found.setdefault(before * most // len(groups), []).extend(each)
+        part = before * most // len(groups)
+        if part in found:
+            found[part][1].extend(each)
+        else:
+            found[part] = each, []
         before += len(each)
     return list(found.values())

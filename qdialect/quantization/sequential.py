@@ -4,8 +4,9 @@ Codes of weights can make up for errors that come from above: with x of the floa
 the quantized one the loss of a row is E|w x - w' x'|^2. So weights are rounded in `stages`, from
 above: those of earlier stages are codes when x' is measured, those of the same stage and of later
 ones are floats. Each stage costs a run of the float model and one of the quantized one, down to
-its ops. Where a bias will be lessened by the mean of (w' - w) x afterwards, it is here too: the
-loss is then that of x - E[x] and x' - E[x].
+its ops. Where biases are corrected, that of an op is lessened by the mean of w' x' - w x
+(`Grids.shifts`), so that errors of means do not add up on the way down either; the loss is then
+that of x - E[x] and x' - E[x'].
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.numerics.soft_rounding import Curve, Wanted
+from qdialect.numerics.weight_rounding import loss, shifted
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.hessians import Moments, batches, columns_of, shape_of_moments
 from qdialect.quantization.operands import OperandRun, float_operands
@@ -29,8 +31,6 @@ from qdialect.quantization.values import only_user, real_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from qdialect.quantization.apply_profile import Correct
 
     Array = NDArray[np.float64]
     Floats = NDArray[np.float32]
@@ -43,6 +43,8 @@ _VECTORS = 4096
 _KEPT_BYTES = 64 << 20
 """if they are no more than this."""
 _POINTS = 257
+_FRACTIONS = (0.01, 0.1, 1.0, 10.0)
+"""How much rows are drawn to what they are."""
 
 
 @dataclass
@@ -75,19 +77,31 @@ class Paired:
             if self.stride:
                 self.kept.append((exact[..., :: self.stride], made[..., :: self.stride]))
 
-    def mean(self) -> Array:
-        """E[x]."""
-        return self.sums.astype(np.float64) / max(self.made.count, 1)
+    def joined(self, other: Paired) -> Paired:
+        """Of all vectors of both."""
+        return Paired(
+            self.made.joined(other.made),
+            self.cross + other.cross,
+            self.sums + other.sums,
+            kept=self.kept + other.kept,
+        )
+
+    def means(self) -> tuple[Array, Array]:
+        """E[x] and E[x'] [groups, K]."""
+        count = max(self.made.count, 1)
+        return self.sums.astype(np.float64) / count, self.made.sums.astype(np.float64) / count
 
     def moments(self, centered: bool) -> tuple[Array, Array]:
-        """E[x' x'^T] and E[x x'^T], of vectors less E[x] if `centered`."""
+        """E[x' x'^T] and E[x x'^T]; of vectors less their means if `centered`."""
         second, cross = self.made.second(), self.cross.astype(np.float64) / self.made.count
         if not centered:
             return second, cross
-        mean, made = self.mean()[:, :, None], self.made.sums.astype(np.float64)[:, :, None]
-        outer = made / self.made.count @ mean.swapaxes(1, 2)
-        inner = mean @ mean.swapaxes(1, 2)
-        return second - outer - outer.swapaxes(1, 2) + inner, cross - outer.swapaxes(1, 2)
+        mean, made = self.means()
+        return self.made.covariance(), cross - mean[:, :, None] * made[:, None, :]
+
+
+Halves = tuple[Paired, Paired]
+"""What was found on every other sample, and on the others."""
 
 
 def paired(
@@ -97,31 +111,51 @@ def paired(
     floats: Collection[SharedWeights],
     samples: Sequence[Arrays],
     engine: str,
-    correct: Correct | None = None,
     *,
     keep: bool = False,
-) -> Iterator[tuple[SharedWeights, Paired]]:
+) -> Iterator[tuple[SharedWeights, Halves]]:
     """What the ops of each group take on samples, where the weights of `floats` are no codes yet;
-    with `keep` some of the vectors are kept. Groups that overflow on every sample are left out."""
+    with `keep` some of the vectors are kept. A group that overflows on all samples of a half is
+    left out."""
     open_places = {(op, accumulator_of(op, selection).rhs) for each in floats for op in each.ops}
     of_op = {op: each for each in groups for op in each.ops}
     firsts = {each.ops[0]: each for each in groups}
     for batch in batches(list(firsts)):
         chosen = [firsts[op] for op in batch]
         ops = [op for each in chosen for op in each.ops]
-        found = {each: Paired.of_rows(*shape_of_moments(each.ops[0])) for each in chosen}
-        copy = quantized_copy(selection, grids, open_places, correct)
+        sizes = {each: shape_of_moments(each.ops[0]) for each in chosen}
+        found = {
+            each: (Paired.of_rows(*size), Paired.of_rows(*size)) for each, size in sizes.items()
+        }
+        copy = quantized_copy(selection, grids, open_places)
         taken = {op: copy.ops[op].operands[0] for op in ops}
         made = OperandRun(copy.module, copy.ctx, taken, engine)
         exact = float_operands(selection.values, ops, engine)
-        for sample in samples:
+        for number, sample in enumerate(samples):
             known = {op: columns_of(op, array) for op, array in exact.of(sample)}
             for op, array in made.of(sample):
-                each, columns = found[of_op[op]], known.pop(op)
-                if keep and not each.stride:
-                    each.stride = _stride(columns, len(samples) * len(of_op[op].ops))
-                each.add(columns, columns_of(op, array))
-        yield from ((each, one) for each, one in found.items() if one.made.count)
+                half, columns = found[of_op[op]][number % 2], known.pop(op)
+                if keep and not half.stride:
+                    half.stride = _stride(columns, len(samples) * len(of_op[op].ops))
+                half.add(columns, columns_of(op, array))
+        yield from ((each, both) for each, both in found.items() if all(h.made.count for h in both))
+
+
+def shifted_rows(rows: Array, both: Halves, centered: bool) -> Array:
+    """The rows that are nearest with what quantized ops give (`weight_rounding.shifted`), drawn to
+    the rows as much as is best on the half that they are not from; or the rows."""
+    found = [half.moments(centered) for half in both]
+    losses: dict[float | None, float] = {}
+    for fraction in (None, *_FRACTIONS):
+        lost = 0.0
+        for (hessian, cross), (others, crosses) in (found, found[::-1]):
+            made = rows if fraction is None else shifted(rows, hessian, cross, fraction)
+            # E|w x - w' x'|^2 less what does not depend on w'.
+            lost += float(np.sum(loss(made, others)) - 2 * np.sum((rows @ crosses) * made))
+        losses[fraction] = lost
+    best = min(losses, key=lambda fraction: losses[fraction])
+    whole = both[0].joined(both[1])
+    return rows if best is None else shifted(rows, *whole.moments(centered), best)
 
 
 def _stride(columns: Floats, times: int) -> int:
@@ -146,8 +180,8 @@ def wanted(
         curve = curve_behind(each.ops[0], selection, grids)
     results = exact @ wide.swapaxes(1, 2) + offsets
     if each.centered:
-        mean = found.mean().astype(np.float32)[:, None, :]
-        made, offsets = made - mean, offsets + mean @ wide.swapaxes(1, 2)
+        mean, mean_made = (found.astype(np.float32)[:, None, :] for found in found.means())
+        made, offsets = made - mean_made, offsets + mean @ wide.swapaxes(1, 2)
     return Wanted(np.ascontiguousarray(made), results, offsets, curve)
 
 

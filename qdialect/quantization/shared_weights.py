@@ -95,6 +95,19 @@ def write_codes(each: SharedWeights, offsets: Codes, selection: Selection, grids
         grids.constants[op, acc.rhs] = Constant(codes, before.qparams)
 
 
+def write_shift(
+    each: SharedWeights, means: tuple[Array, Array], selection: Selection, grids: Grids
+) -> None:
+    """Say by how much the bias of the one op of some weights is lessened: the mean of w' x' - w x,
+    with E[x] and E[x'] [groups, K] as `means` and the codes that are in `grids`."""
+    (op,) = each.ops
+    rows = rows_of(op, each.real)
+    made = rows_of(op, grids.constants[op, accumulator_of(op, selection).rhs].real())
+    assert rows is not None and made is not None
+    exact, mean_made = (mean[:, :, None] for mean in means)
+    grids.shifts[op] = (made @ mean_made - rows @ exact).reshape(-1)
+
+
 def rows_fit(
     op: Operation, weights: Constant, selection: Selection, grids: Grids
 ) -> NDArray[np.bool_]:

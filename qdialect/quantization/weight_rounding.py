@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from zipfile import BadZipFile
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -39,7 +40,6 @@ from qdialect.numerics.weight_rounding import (
     descend,
     gptq,
     nearest,
-    shifted,
 )
 from qdialect.profile.model_identity import identify
 from qdialect.quantization.dynamic import DYNAMIC
@@ -47,17 +47,21 @@ from qdialect.quantization.grids import Grids
 from qdialect.quantization.hessians import Moments, batches, measurable, moments
 from qdialect.quantization.quantized_copy import stages
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.sequential import STAGES, Paired, paired, wanted
-from qdialect.quantization.shared_weights import SharedWeights, shared_weights, write_codes
+from qdialect.quantization.sequential import STAGES, paired, shifted_rows, wanted
+from qdialect.quantization.shared_weights import (
+    SharedWeights,
+    shared_weights,
+    write_codes,
+    write_shift,
+)
 from qdialect.weights import replacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.quantization.apply_profile import Correct
-
     Array = NDArray[np.float64]
     Codes = NDArray[np.int64]
+    Means = tuple[Array, Array]
     Arrays = Mapping[str, NDArray[Any]]
 
 Method = Literal["gptq", "descent", "sequential", "adaround"]
@@ -102,6 +106,13 @@ class Soft(NamedTuple):
         return softly_rounded(rows, grid, self.wanted, self.start.solved())
 
 
+class Rounded(NamedTuple):
+    """Codes, as offsets from their zero points, and the means that the bias is corrected by."""
+
+    codes: Codes
+    means: Means | None
+
+
 def in_turn(problems: Iterator[Problem]) -> Iterator[Codes]:
     """What is found for problems, one after another."""
     return (problem.solved() for problem in problems)
@@ -121,10 +132,8 @@ class WeightRounding:
     method: Method = "gptq"
     state: Path | None = None
     solve: Solve = in_turn
-    #: what corrects biases afterwards, for a sequential method
-    correct: Correct | None = None
     #: what was found, by the digest of what it depends on
-    _known: dict[str, Codes] = field(default_factory=dict[str, "Codes"])
+    _known: dict[str, Rounded] = field(default_factory=dict[str, Rounded])
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -135,17 +144,21 @@ class WeightRounding:
         shared = shared_weights(selection, grids)
         whole = self._digest(selection, grids)
         numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
-        for stage in self._stages(shared, selection):
+        for first, others in self._stages(shared, selection):
+            stage = [*first, *others]
             names = {each: _name(each, numbers, whole) for each in stage}
             missing = [each for each in stage if self._find(names[each]) is None]
-            order: deque[SharedWeights] = deque()
-            problems = self._problems(selection, grids, missing, shared, order)
-            for rounded in self.solve(problems):
-                self._keep(names[order.popleft()], rounded)
+            order: deque[tuple[SharedWeights, Means | None]] = deque()
+            problems = self._problems(selection, grids, missing, first, shared, order)
+            for codes in self.solve(problems):
+                each, means = order.popleft()
+                self._keep(names[each], Rounded(codes, means))
             for each in stage:
                 if (found := self._find(names[each])) is not None:
-                    write_codes(each, found, selection, grids)
-                    whole.update(found.tobytes())
+                    write_codes(each, found.codes, selection, grids)
+                    if found.means is not None:
+                        write_shift(each, found.means, selection, grids)
+                    whole.update(found.codes.tobytes())
             # What is below sees what was written here.
             shared = [each for each in shared if each not in stage]
         self._for_later(selection)
@@ -156,26 +169,30 @@ class WeightRounding:
 
     def _stages(
         self, shared: Sequence[SharedWeights], selection: Selection
-    ) -> Sequence[Sequence[SharedWeights]]:
-        """What is rounded one after the other."""
+    ) -> Sequence[tuple[Sequence[SharedWeights], Sequence[SharedWeights]]]:
+        """What is rounded one after the other: what is below nothing of its stage, and others."""
         if not self._is_sequential or not shared:
-            return [shared]
+            return [(shared, [])]
         parts = stages(selection, [each.ops for each in shared], STAGES)
-        return [[shared[number] for number in part] for part in parts]
+        first, second = ([[shared[n] for n in part[side]] for part in parts] for side in (0, 1))
+        return list(zip(first, second, strict=True))
 
     def _problems(
         self,
         selection: Selection,
         grids: Grids,
         missing: Sequence[SharedWeights],
+        first: Sequence[SharedWeights],
         floats: Sequence[SharedWeights],
-        order: deque[SharedWeights],
+        order: deque[tuple[SharedWeights, Means | None]],
     ) -> Iterator[Problem]:
         """What is to be found for each of the missing that something can be measured of; which it
-        is goes into `order`. The weights of `floats` are not rounded yet."""
+        is goes into `order`, with means if its bias is corrected by them. The weights of `floats`
+        are not rounded yet; what comes from above their stage, those that are `first` in it make
+        up for, and others see it only to be rounded for it."""
         if not self._is_sequential:
             for each, found in self._moments(selection, missing):
-                order.append(each)
+                order.append((each, None))
                 rows, grid = each.rows()
                 hessian = found.covariance() if each.centered else found.second()
                 yield Quadratic(rows, grid, hessian, self.method == "descent")
@@ -183,15 +200,17 @@ class WeightRounding:
         if not missing:
             return
         keep = self.method == "adaround"
-        for each, found in paired(
-            selection, grids, missing, floats, self.samples, self.engine, self.correct, keep=keep
+        for each, both in paired(
+            selection, grids, missing, floats, self.samples, self.engine, keep=keep
         ):
-            order.append(each)
-            start = _shifted(each, found)
-            if not keep:
-                yield start
-                continue
-            yield Soft(start, wanted(each, each.rows()[0], found, selection, grids))
+            found = both[0].joined(both[1])
+            corrected = each.centered and len(each.ops) == 1
+            mean, made = found.means()
+            order.append((each, (mean if each in first else made, made) if corrected else None))
+            rows, grid = each.rows()
+            near = shifted_rows(rows, both, each.centered) if each in first else rows
+            start = Quadratic(near, grid, found.moments(each.centered)[0], descent=True)
+            yield Soft(start, wanted(each, rows, found, selection, grids)) if keep else start
 
     def _moments(
         self, selection: Selection, missing: Sequence[SharedWeights]
@@ -245,28 +264,33 @@ class WeightRounding:
                 whole.update(np.ascontiguousarray(array).data)
         if self._is_sequential:
             used = [grids.qparams.get(value) for value in values.all_values()]
-            whole.update(repr((used, self.correct is None)).encode())
+            whole.update(repr(used).encode())
             for constant in grids.constants.values():
                 whole.update(repr(constant.qparams).encode())
                 whole.update(np.ascontiguousarray(constant.codes).data)
         return whole
 
-    def _find(self, name: str) -> Codes | None:
+    def _find(self, name: str) -> Rounded | None:
         if name not in self._known and self.state is not None:
             # What cannot be read is found again.
-            with suppress(OSError, ValueError, EOFError):
-                self._known[name] = np.load(self._path(name)).astype(np.int64)
+            damaged = OSError, ValueError, EOFError, BadZipFile, KeyError
+            with suppress(*damaged), np.load(self._path(name)) as file:
+                means = (file["mean"], file["mean_made"]) if "mean" in file else None
+                self._known[name] = Rounded(file["codes"].astype(np.int64), means)
         return self._known.get(name)
 
-    def _keep(self, name: str, found: Codes) -> None:
+    def _keep(self, name: str, found: Rounded) -> None:
         self._known[name] = found
         if self.state is None:
             return
         path = self._path(name)
+        arrays: dict[str, NDArray[Any]] = {"codes": found.codes.astype(np.int32)}
+        if found.means is not None:
+            arrays["mean"], arrays["mean_made"] = found.means
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary, temporary.open("wb") as file:
-                np.save(file, found.astype(np.int32))
+                np.savez(file, **arrays)
         except OSError as error:
             reason = error.strerror or str(error)
             where = Where(str(path.parent))
@@ -276,7 +300,7 @@ class WeightRounding:
 
     def _path(self, name: str) -> Path:
         assert self.state is not None
-        return self.state / f"rounding-{name}.npy"
+        return self.state / f"rounding-{name}.npz"
 
 
 def _name(each: SharedWeights, numbers: Mapping[Operation, int], whole: blake2b) -> str:
@@ -286,10 +310,3 @@ def _name(each: SharedWeights, numbers: Mapping[Operation, int], whole: blake2b)
     hasher.update(repr(said).encode())
     hasher.update(np.ascontiguousarray(each.real).data)
     return hasher.hexdigest()
-
-
-def _shifted(each: SharedWeights, found: Paired) -> Quadratic:
-    """The rows that are nearest with operands of the quantized model, to be rounded for those."""
-    rows, grid = each.rows()
-    hessian, cross = found.moments(each.centered)
-    return Quadratic(shifted(rows, hessian, cross), grid, hessian, descent=True)

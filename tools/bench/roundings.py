@@ -78,7 +78,7 @@ def lines(name: str, options: argparse.Namespace) -> list[Line]:
             began = time.perf_counter()
             rounding = None
             if method != NEAREST:
-                rounding = WeightRounding(samples, "onnxruntime", method, correct=correct)
+                rounding = WeightRounding(samples, "onnxruntime", method)
             copy = Model(prepared.module.clone(), prepared.ctx.clone())
             apply_profile(
                 copy.module, copy.ctx, profile, recipe, rounding=rounding, correct=correct
@@ -96,7 +96,15 @@ def lines(name: str, options: argparse.Namespace) -> list[Line]:
 
 def tables(found: Sequence[Line]) -> str:
     """A line for each network and method."""
-    header = ("network", "weights", "rounding", "dB of the worst part", "worst channel", "mean", "s")
+    header = (
+        "network",
+        "weights",
+        "rounding",
+        "dB of the worst part",
+        "worst channel",
+        "mean",
+        "s",
+    )
     return table(
         header,
         [
