@@ -50,7 +50,7 @@ def run(args: Arguments) -> int:
     profile_path = args.text("profile")
     source = args.text("data")
     searched = (args.text("keep-float") or "").startswith("auto=")
-    if (source is None) == (profile_path is None) and not searched:
+    if source is not None and profile_path is not None and not searched:
         raise UsageError("give --data DIR|NPZ or --profile P.json, one of them")
     if args.switch("profile-of-another-model") and profile_path is None:
         raise UsageError("--profile-of-another-model takes --profile P.json")
@@ -61,6 +61,11 @@ def run(args: Arguments) -> int:
     keys, sensitive = _float_ops(args)
     target = priced_target(args, path)
     recipe = _recipe(args, keys, target)
+    if source is None and profile_path is None and not (searched or recipe.needs_no_ranges):
+        raise UsageError(
+            "give --data DIR|NPZ or --profile P.json, one of them; none is needed for "
+            "--weights-only, --block, --dynamic and weights that are in blocks only"
+        )
     level = args.text("numerics")
     if path.suffix == ".onnx" and level != "exact":
         _check_rounding(target)
@@ -230,6 +235,7 @@ def _recipe(args: Arguments, keys: frozenset[str], target: Target) -> Recipe:
             tables=args.text("tables") or "i8",
             dynamic=_names(args, "dynamic"),
             weights_only=_names(args, "weights-only"),
+            caches=args.switch("caches"),
             lower=usual.lower or args.switch("lower"),
             keep_float=keys,
         )
@@ -301,12 +307,20 @@ def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any
         "candidates": None if result.raced is None else result.raced.as_json(),
         "asked": None if result.answer is None else result.answer.as_json(),
         "measured": measured.as_json(),
+        "caches": [cache.as_json() for cache in result.caches()],
     }
 
 
 def _summary(result: Quantized, sensitive: int) -> str:
     text = "" if result.matching is None else result.matching.summary()
     text += result.coverage.summary()
+    if caches := result.caches():
+        rows = [("cache", "returned as", "type", "scale", "zero point")]
+        for cache in caches:
+            grid = cache.qparams
+            texts = grid.storage.spelling, f"{grid.scale:.9g}", str(grid.zero_point)
+            rows.append((cache.input, cache.output, *texts))
+        text += table(rows, {3: True, 4: True})
     if result.trials:
         rows = [("ranges of values", "of weights", "biases", "score")]
         for trial in result.trials:

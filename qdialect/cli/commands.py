@@ -487,6 +487,11 @@ _COMMANDS = (
                 "NAMES|all",
                 "products that quantize their input as they run, named as in --keep-float",
             ),
+            switch(
+                "caches",
+                "inputs that get elements joined and are returned (keys and values of a decoder) "
+                "are codes from input to output, in the integers of values",
+            ),
             value(
                 "calibration",
                 "METHOD",

@@ -320,6 +320,11 @@ class NodeOp(IRDLOperation):
         random = self.stateful is not None or is_random(self.op_type.data)
         return not random and self.domain.data in KNOWN_DOMAINS
 
+    @property
+    def reads_shape(self) -> bool:
+        """Whether the node reads the extents of its input only, whatever its elements are."""
+        return self.op_type.data in ("Shape", "Size") and not self.domain.data
+
     def node_inputs(self) -> list[SSAValue | None]:
         """The node's inputs in ONNX order, None where absent."""
         count = len(self.operands) - len(self.captures.data)

@@ -101,6 +101,7 @@ def _entries() -> tuple[PassEntry, ...]:
             (
                 ("arguments", "bool", "true", "change float arguments"),
                 ("results", "bool", "true", "change float results"),
+                ("caches", "bool", "false", "those that are caches only"),
             ),
         ),
         PassEntry(
@@ -457,6 +458,7 @@ def _entries() -> tuple[PassEntry, ...]:
                     "()",
                     "products of which only weights are codes, as keep-float, or all",
                 ),
+                ("caches", "bool", "false", "caches on codes from argument to result"),
                 (
                     "calibration",
                     "str",

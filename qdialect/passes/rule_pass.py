@@ -115,12 +115,16 @@ def only_quantized_alike(value: SSAValue) -> list[QCastOp] | None:
         if type(user) is not QCastOp:
             return None
         casts.append(user)
-    alike = all(
+    return casts if quantized_alike(casts) else None
+
+
+def quantized_alike(casts: Sequence[QCastOp]) -> bool:
+    """Whether there are quantizes, and all to the same type with the same rounding."""
+    return bool(casts) and all(
         c.result.type == casts[0].result.type
         and c.attributes.get(ROUNDING_KEY) == casts[0].attributes.get(ROUNDING_KEY)
         for c in casts[1:]
     )
-    return casts if casts and alike else None
 
 
 def refuse_types(

@@ -87,6 +87,7 @@ class ApplyProfile(ModulePass):
     tables: str = "i8"
     dynamic: tuple[str, ...] = ()
     weights_only: tuple[str, ...] = ()
+    caches: bool = False
     calibration: str = "minmax"
     percentile: float = 99.99
     weight_ranges: str = "mse"
@@ -114,6 +115,7 @@ class ApplyProfile(ModulePass):
             tables=self.tables,
             dynamic=frozenset(self.dynamic),
             weights_only=frozenset(self.weights_only),
+            caches=self.caches,
             keep_float=frozenset(self.keep_float),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.caches import reads_shape
 from qdialect.ops import make_constant
 from qdialect.ops.component_keys import role_keys
 from qdialect.ops.component_qparams import hold_types
@@ -72,8 +73,10 @@ def cast_pair(
 
 def _pair(value: SSAValue, selection: Selection, grids: Grids) -> None:
     owner = value.owner
-    made = isinstance(owner, Operation) and owner in selection.ops
+    made, cached = owner in selection.ops, value in selection.caches
     uses = [use for use in value.uses if made or use.operation in selection.ops]
+    if cached:
+        uses = [use for use in value.uses if not reads_shape(use.operation)]
     codes, real = cast_pair(value, grids.qparams[value])
     block = selection.values.block
     if isinstance(owner, Operation):

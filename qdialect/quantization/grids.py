@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.accumulators import signed_shift
+from qdialect.analysis.caches import reads_shape
 from qdialect.analysis.codes import is_integer
 from qdialect.behaviors import Accumulator, Behavior, PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
@@ -144,6 +145,8 @@ class _Assignment:
             owner = value.owner
             if isinstance(owner, Operation) and owner in ops:
                 self._result(value, owner, ops[owner])
+            elif value in self.selection.caches and self._lifted(value):
+                self.grids.pairs[value] = None
             elif any(user in ops for user in users(value)):
                 self._own(value)
         for op in reversed(ops):
@@ -229,6 +232,9 @@ class _Assignment:
 
     def _lifted(self, value: SSAValue) -> bool:
         user = only_user(value)
+        if value in self.selection.caches:
+            taking = [each for each in users(value) if not reads_shape(each)]
+            user = taking[0] if len(taking) == 1 else None
         behavior = None if user is None else self.selection.ops.get(user)
         if user is None or behavior is None or not behavior.commutes or len(user.results) > 1:
             return False

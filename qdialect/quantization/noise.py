@@ -34,7 +34,7 @@ from qdialect.qparams import QParams
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.sensitivity import kernel_name, value_name
-from qdialect.quantization.values import Values, float_value, only_user, real_array
+from qdialect.quantization.values import float_value, only_user, real_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def estimated_losses(selection: Selection, grids: Grids) -> Mapping[str, float]:
     """The noise over signal of the worst output when one thing is rounded alone, with these grids,
     under the names of `sensitivity.Measurement`: each op that is quantized and is no mere movement,
     the weights and result of each that has weights, and each value."""
-    noise, found = _Noise(selection.values), dict[str, float]()
+    noise, found = _Noise(selection), dict[str, float]()
     for op, behavior in selection.ops.items():
         if not behavior.commutes and keys_of(op):
             found[keys_of(op)[0]] = noise.of_op(op, behavior, grids, operands=True)
@@ -87,8 +87,9 @@ def scaled(
 class _Noise:
     """How much of noise at a value arrives at the outputs, relative to their signal."""
 
-    def __init__(self, values: Values) -> None:
-        self._values = values
+    def __init__(self, selection: Selection) -> None:
+        values = self._values = selection.values
+        self._unrounded = selection.float_results()
         self._ctx: QContext = values.ctx
         self._powers: dict[SSAValue, float] = {}
         self._samples: dict[SSAValue, Array | None] = {}
@@ -119,7 +120,8 @@ class _Noise:
         total = self._nothing[0]
         for result in op.results:
             arrives = self._arrives.get(result, self._nothing)
-            if (params := grids.qparams.get(result)) is not None:
+            params = None if result in self._unrounded else grids.qparams.get(result)
+            if params is not None:
                 total = total + _rounding(params) * arrives[0]
         arrives = self._arrives.get(op.results[0], self._nothing)
         for index, value in enumerate(op.operands):

@@ -43,6 +43,8 @@ class Recipe:
     in blocks only (`block_formats`), whose scales are of `scale_type`.
     `tables`: integers of tables of which rows are picked; of 4 bits in blocks (`tables`).
     `dynamic`: products that quantize their input as they run, named as in `keep_float`, or `all`.
+    `caches`: what comes in as an argument, gets elements joined and is returned (`analysis.caches`)
+    is on codes all the way, with one grid at both ends.
     `lower`: composites that are not quantized whole are written as their pieces.
     `correct_bias`: where there is data (`bias_correction`).
     `plan`: the state of each op, by its number in the function (`precision`); None: whatever can
@@ -64,6 +66,7 @@ class Recipe:
     tables: str = "i8"
     dynamic: frozenset[str] = field(default_factory=frozenset[str])
     weights_only: frozenset[str] = field(default_factory=frozenset[str])
+    caches: bool = False
     keep_float: frozenset[str] = field(default_factory=frozenset[str])
     plan: Mapping[int, Precision] | None = field(default=None, compare=False)
 
@@ -100,6 +103,17 @@ class Recipe:
         """The products of which only the weights become codes."""
         every = bool(self.block) or self.weights in ONLY_IN_BLOCKS
         return self.weights_only or frozenset({"all"} if every else ())
+
+    @property
+    def needs_no_ranges(self) -> bool:
+        """Whether ops are asked to be in states that need no range of a profile."""
+        return bool(self.only_weights or self.dynamic) and not self.caches
+
+    @property
+    def asks_for_codes(self) -> bool:
+        """Whether something is to be codes however long that takes: weights, for their size, or
+        caches, for theirs."""
+        return bool(self.only_weights) or self.caches
 
     @staticmethod
     def of_target(target: Target) -> Recipe:

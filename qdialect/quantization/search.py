@@ -37,7 +37,7 @@ from qdialect.ops import keys_of
 from qdialect.profile.record import Profile
 from qdialect.quantization.apply_profile import Correct, apply_profile
 from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.quality import ENOUGH, Judge
+from qdialect.quantization.quality import ENOUGH, Judge, Quality
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import select
 from qdialect.quantization.values import Values, float_value
@@ -119,10 +119,10 @@ class Scoring:
         """The `score` of each sample."""
         return (score(self._judge.sample_db(n, each)) for n, each in enumerate(answers))
 
-    def dead(self, answers: Iterable[Arrays]) -> int:
-        """How many parts of the outputs, or channels of them, are one number where the float
-        module's are not."""
-        return len(self._judge.judge(answers).dead)
+    def quality(self, answers: Iterable[Arrays]) -> Quality:
+        """What is lost over all samples, and what of the outputs is one number where the float
+        module's is not."""
+        return self._judge.judge(answers)
 
 
 def best_recipe(
@@ -134,12 +134,15 @@ def best_recipe(
     open_run: OpenRun,
     correct: Correct | None = None,
     watch: Callable[[Iterable[int]], Iterable[int]] = lambda numbers: numbers,
+    rounding: Correct | None = None,
 ) -> list[Trial]:
     """The recipes tried: the one to take, then the others by what they gave."""
     scoring = Scoring(module, ctx, profile, recipe, samples, open_run)
 
     def scores(choice: Recipe) -> Iterator[float]:
-        return scoring.scores(scoring.answers(module, ctx, profile, choice, correct=correct))
+        return scoring.scores(
+            scoring.answers(module, ctx, profile, choice, correct=correct, rounding=rounding)
+        )
 
     recipe = replace(recipe, calibration="minmax", weight_ranges="minmax")
     recipe = replace(recipe, correct_bias=recipe.correct_bias and correct is not None)

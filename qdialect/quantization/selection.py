@@ -40,6 +40,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import ConstantLike
 
+from qdialect.analysis.caches import find_caches, readers
 from qdialect.analysis.cost import elements
 from qdialect.behaviors import Behavior, PortKind, Size
 from qdialect.behaviors.flow import tied_operands
@@ -98,6 +99,9 @@ class Selection:
     ops: dict[Operation, Behavior] = field(default_factory=dict[Operation, Behavior])
     left: dict[Operation, Refusal] = field(default_factory=dict[Operation, Refusal])
     not_so: dict[Operation, Refusal] = field(default_factory=dict[Operation, Refusal])
+    #: ops that stay on codes whether it pays or not, and the arguments that they are of
+    held: set[Operation] = field(default_factory=set[Operation])
+    caches: set[SSAValue] = field(default_factory=set[SSAValue])
     _below: dict[SSAValue, _Below] = field(default_factory=dict[SSAValue, "_Below"])
 
     def drop(self, op: Operation, refusal: Refusal) -> None:
@@ -161,7 +165,7 @@ class Selection:
         amplified = {v for op in self.left for v in _amplified(self.values, op, self.left)}
         for op in reversed(list(self.values.block.ops)):
             behavior = self.ops.get(op)
-            if behavior is None or amplified.isdisjoint(op.results):
+            if behavior is None or op in self.held or amplified.isdisjoint(op.results):
                 continue
             if behavior.commutes or behavior.clamp is not None:
                 self.drop(op, Refusal("float-result", "what it feeds amplifies a step of it"))
@@ -174,7 +178,7 @@ class Selection:
             for result in op.results:
                 self._look_below(result)
             behavior = self.ops.get(op)
-            if behavior is None or behavior.has_weights:
+            if behavior is None or behavior.has_weights or op in self.held:
                 continue
             refusal = refusal_of(op, behavior)
             if refusal is not None:
@@ -280,7 +284,7 @@ class Selection:
 
     def _drop_regions(self) -> None:
         """Movement and picking that is not beside an op that computes on codes."""
-        movers = {op for op, behavior in self.ops.items() if behavior.commutes}
+        movers = {op for op, b in self.ops.items() if b.commutes and op not in self.held}
         reached = deque(op for op in self.ops if op not in movers)
         beside: set[Operation] = set()
         while reached:
@@ -303,6 +307,8 @@ def select(values: Values) -> Selection:
     keep_float = {op for ops in named.values() for op in ops}
     states, plan = _states(values), values.recipe.plan
     unbounded: set[SSAValue] = set()
+    if values.recipe.caches:
+        _hold_caches(selection)
     for number, op in enumerate(values.block.ops):
         if not concerns(op):
             continue
@@ -314,7 +320,7 @@ def select(values: Values) -> Selection:
         )
         if refusal is None and not unbounded.isdisjoint((*op.operands, *op.results)):
             refusal = Refusal("open-range", "a sum over an unknown extent has no range")
-        if op not in keep_float:
+        if op not in keep_float and op not in selection.held:
             other = _other_state(values, op, behavior, states, selection)
             if other is not None:
                 refusal = other
@@ -327,6 +333,18 @@ def select(values: Values) -> Selection:
             selection.left[op] = refusal
     selection.settle()
     return selection
+
+
+def _hold_caches(selection: Selection) -> None:
+    """Note what moves elements of caches all of whose values have a range, and their products:
+    on floats these would dequantize the whole of a cache for each word."""
+    values = selection.values
+    for cache in find_caches(values.function, values.ctx)[0]:
+        argument = values.block.args[cache.argument]
+        moved = [argument, *(value for op in cache.ops for value in (*op.operands, *op.results))]
+        if all(values.range(value) is not None for value in moved if float_value(value)):
+            selection.held.update(cache.ops, readers(cache, values.function, values.ctx))
+            selection.caches.add(argument)
 
 
 @dataclass(frozen=True)
@@ -414,6 +432,8 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
         return Refusal("unsuitable", "it takes no float tensors")
     for value in runtime:
         if values.range(value) is None:
+            if not values.profile.entries:
+                return Refusal("no-entry", "there is no data that its ranges could be of")
             return Refusal("no-entry", f"the profile does not have {_name(values, value)}")
     if isfinite(values.recipe.max_steps) and not behavior.is_tied and not behavior.has_weights:
         return _amplification(values, op, behavior)

@@ -34,12 +34,12 @@ from qdialect.workflows.candidates import (
     Candidate,
     Loop,
     Raced,
-    nearly_fastest,
+    nearly_best,
 )
 from qdialect.workflows.front import Point, corners, nearest_that_meets, non_dominated
 from qdialect.workflows.metric import Metric, metric_on
 from qdialect.workflows.model import save_or_copy
-from qdialect.workflows.race import Race, race
+from qdialect.workflows.race import Race
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,6 +53,8 @@ Choice = frozenset[tuple[int, Precision]]
 
 MOST_TRIALS = 8
 """So many plans are built at most on the way to a budget, and for a front."""
+MOST_BALANCED = 4
+"""So many plans are built at most to weigh time and noise against each other."""
 _WORST = 1e4
 """Losses above this one (-40 dB) are all the same: nothing is left of the outputs."""
 _ALL_FLOAT: Choice = frozenset()
@@ -61,12 +63,15 @@ _ALL_FLOAT: Choice = frozenset()
 @dataclass(frozen=True)
 class Request:
     """What is asked: budgets that the result meets, the metric that judges, and whether there is to
-    be a front. With `best_effort` what comes nearest is taken where nothing meets the budgets."""
+    be a front. With `best_effort` what comes nearest is taken where nothing meets the budgets.  Of
+    those that meet them the one of least time * (1 + `noise_price` * noise) is written
+    (`candidates.nearly_best`)."""
 
     budgets: Sequence[Budget] = ()
     metric: str | None = None
     front: bool = False
     best_effort: bool = False
+    noise_price: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,7 @@ class BudgetedLoop(Loop):
         self._names: dict[Choice, str] = {}
         self._metric: Metric | None = None
         if request.metric is not None:
-            expected = list(self.answers(self.tried[FLOAT].engine))
+            expected = list(self.answers(*self.tried[FLOAT].runs))
             self._metric = metric_on(request.metric, samples, expected)
         #: the float model, which is as fast as itself
         self._of_float = self._outcome(FLOAT, 1.0, 1.0)
@@ -197,9 +202,27 @@ class BudgetedLoop(Loop):
             nearest_that_meets(_ALL_FLOAT, fastest, space.plan, space.point, meets, MOST_TRIALS)
         elif request.budgets and not exact and meets(fastest):
             nearest_that_meets(fastest, _ALL_FLOAT, space.plan, space.point, meets, MOST_TRIALS)
+        if request.noise_price:
+            self._balance(fastest, space)
         if request.front:
             for choice in corners((fastest, _ALL_FLOAT), space.plan, space.point, MOST_TRIALS):
                 self._built(choice, space)
+
+    def _balance(self, start: Choice, space: _Space) -> None:
+        """Add plans of less time * (1 + price * noise), each the solver's by the slopes of its
+        logarithm at the last; that is concave in time and noise power, so that a plan that is as
+        foretold is no worse than the one before (Hunter and Lange, 2004, on majorization)."""
+        last = start
+        for _ in range(MOST_BALANCED):
+            time, loss = space.point(last)
+            noise, price = math.sqrt(loss), self.request.noise_price
+            if noise == 0:
+                return
+            slope = price / (2 * noise * (1 + price * noise))
+            found = space.plan(time * slope)
+            if found in self._names or self._built(found, space) is None:
+                return
+            last = found
 
     def choose(self, raced: Race, preferred: Sequence[str]) -> str:
         """Of those that meet the budgets the fastest; the most accurate, where only latency is
@@ -217,8 +240,9 @@ class BudgetedLoop(Loop):
             return self._nearest(preferred)
         if budgets and all(budget.what == "latency" for budget in budgets):
             return min(meeting, key=self._inaccuracy)
-        worst_db = {name: self.outcomes[name].sqnr for name in meeting}
-        return nearly_fastest({name: raced.laps[name] for name in meeting}, meeting, worst_db)
+        noise = {name: math.sqrt(self._loss(name)) for name in meeting}
+        laps = {name: raced.laps[name] for name in meeting}
+        return nearly_best(laps, meeting, noise, self.request.noise_price)
 
     def _inaccuracy(self, name: str) -> tuple[float, float]:
         outcome = self.outcomes[name]
@@ -263,8 +287,7 @@ class BudgetedLoop(Loop):
         exact = [budget for budget in self.request.budgets if budget.what != "latency"]
         milliseconds, ratio = math.nan, math.nan
         if not exact:
-            entrants = {each: self.tried[each].engine for each in dict.fromkeys((FLOAT, name))}
-            lap = race(entrants, self.samples[0], self.seconds / 4).laps[name]
+            lap = self.race(dict.fromkeys((FLOAT, name)), self.seconds / 4).laps[name]
             milliseconds, ratio = lap.milliseconds, lap.ratio
         outcome = self._outcome(name, milliseconds, ratio)
         return all(b.meets(outcome, self._of_float) for b in exact or self.request.budgets)
@@ -277,7 +300,7 @@ class BudgetedLoop(Loop):
         elif self._metric is not None:
             metric = self._metric.of_float
             if name != FLOAT:
-                metric = self._metric(list(self.answers(self.tried[name].engine)))
+                metric = self._metric(list(self.answers(*self.tried[name].runs)))
         sqnr = math.inf if name == FLOAT else self.tried[name].quality.worst_db
         self.outcomes[name] = Outcome(sqnr, milliseconds, ratio, metric)
         return self.outcomes[name]

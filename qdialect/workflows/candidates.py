@@ -11,9 +11,10 @@ the float model.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from qdialect.quantization.recipe import Precision, Recipe
 from qdialect.quantization.selection import ALL, Selection, concerns, select
 from qdialect.quantization.values import Values, float_value
 from qdialect.reference import Interpreter, output_names
+from qdialect.workflows.interface_codes import InterfaceCodes
 from qdialect.workflows.model import Model, run_passes
 from qdialect.workflows.quantize_bodies import dynamic_bodies
 from qdialect.workflows.race import Lap, Race, race, winner
@@ -59,10 +61,12 @@ RULES, CODES, DYNAMIC = "by rules", "all on codes", "all dynamic"
 MIXED = ("by times", "by times, again", "by times, a third time")
 """Names of candidates: quantized as without times; all that can be, in two ways; as the times
 say, the second with what was measured of the first."""
+CACHES_ON_CODES = ",fold-interface{caches=true},canonicalize,cse,dce"
 _NEARLY = 0.03
 """So much more time is not felt; what it saves in loss may be: several dB in a sentence encoder."""
-_PER_DB, _FINE = 0.015, 40.0
-"""What a decibel of the worst part is worth in time, up to so many of them."""
+NOISE_PRICE = 2.0
+"""What noise is worth in time, where nobody says: so many times the time for noise as large as the
+signal (20 % at 20 dB, 6 % at 30 dB)."""
 Able = Mapping[Precision, Collection[int]]
 """The numbers of ops that can be in a state."""
 _CASTS, _COUNTS = ("qcast", "dcast"), (1, 100_000)
@@ -167,6 +171,8 @@ class Builder:
     def _optimized(self, model: Model) -> Model:
         remarks = [*self.prepared.ctx.remarks.remarks, *model.ctx.remarks.remarks]
         pipeline = optimize_pipeline(self.target, self.numerics)
+        if self.recipe.caches:
+            pipeline += CACHES_ON_CODES
         optimized = run_passes(model, pipeline, target=self.target, verify_each=False)
         optimized.ctx.remarks.remarks[:0] = remarks
         return optimized
@@ -174,12 +180,19 @@ class Builder:
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate as the runtime executes it, and how near it is to the float model."""
+    """A candidate as the runtime executes it, and how near it is to the float model; what its
+    interface has in codes."""
 
     candidate: Candidate
     engine: OrtEngine
     executed: Executed
     quality: Quality
+    interface: InterfaceCodes
+
+    @property
+    def runs(self) -> tuple[OrtEngine, InterfaceCodes]:
+        """What answers in floats are of."""
+        return self.engine, self.interface
 
 
 @dataclass
@@ -206,28 +219,32 @@ class Raced:
         }
 
 
-def nearly_fastest(
+def nearly_best(
     laps: Mapping[str, Lap],
     preferred: Sequence[str],
-    worst_db: Mapping[str, float] = MappingProxyType({}),
+    noise: Mapping[str, float] = MappingProxyType({}),
+    price: float = NOISE_PRICE,
 ) -> str:
-    """The fastest candidate, or of those that are nearly as fast, by as much as what they lose
-    less is worth, the first of the `preferred`, which lose less.  A float model is written only
-    where nothing is faster."""
+    """The candidate of the least time * (1 + price * noise), or of those that nearly are, the first
+    of the `preferred`, which lose less.
+
+    `noise` is the amplitude of what each loses over that of the worst part of the outputs.  A float
+    model is written only where nothing is faster, and nothing that is slower than the float
+    model as it is.
+    """
     fastest = winner(laps, preferred)
+    most = laps[FLOAT].ratio if FLOAT in laps else inf
 
-    def fine(name: str) -> float:
-        return max(min(worst_db.get(name, _FINE), _FINE), 0.0)
+    def cost(name: str) -> float:
+        return laps[name].ratio * (1 + price * noise.get(name, 0.0))
 
-    def limit(name: str) -> float:
-        more = max(_NEARLY, _PER_DB * (fine(name) - fine(fastest)))
-        found = laps[fastest].ratio * (1 + more)
-        if FLOAT in laps:
-            found = max(min(found, laps[FLOAT].ratio), laps[fastest].ratio)
-        return found
-
-    near = (name for name in preferred if laps[name].ratio <= limit(name))
-    return next(name for name in near if name == fastest or name not in (FLOAT, FLOAT_OPTIMIZED))
+    hopeful = [
+        name
+        for name in preferred
+        if name == fastest or (name not in (FLOAT, FLOAT_OPTIMIZED) and laps[name].ratio <= most)
+    ]
+    limit = min(map(cost, hopeful)) * (1 + _NEARLY)
+    return next(name for name in hopeful if cost(name) <= limit)
 
 
 class Loop(ABC):
@@ -257,8 +274,10 @@ class Loop(ABC):
         self._floats = builder.floats()
         candidate = replace(self._floats, name=FLOAT, model=original)
         engine, executed = self._loaded(source if is_file else self._file(original))
-        self._judge = Judge(parts_of(original.module, original.ctx), self.answers(engine))
-        self.tried[FLOAT] = Tried(candidate, engine, executed, self._quality(engine))
+        interface = InterfaceCodes(original)
+        answers = self.answers(engine, interface)
+        self._judge = Judge(parts_of(original.module, original.ctx), answers)
+        self.tried[FLOAT] = self._tried(candidate, engine, executed)
 
     def run(self, first: Candidate) -> Raced:
         """The fastest of `first` and of what the times of nodes say; of those that are as fast,
@@ -275,10 +294,10 @@ class Loop(ABC):
             alive = list(self.tried)  # what is then chosen is an error, if it is no float model
         for name in [name for name in self.tried if name not in alive]:
             self.notes.append(f"{name} is no candidate: dead output {self._of(name).dead[0]}")
-        raced = race(
-            {name: self.tried[name].engine for name in alive}, self.samples[0], self.seconds
-        )
+        raced = self.race(alive, self.seconds)
         order = sorted(alive, key=lambda name: (name != FLOAT, -self._of(name).worst_db))
+        if self.builder.recipe.asks_for_codes:
+            order = [name for name in order if name not in (FLOAT, FLOAT_OPTIMIZED)] or order
         chosen = self.tried[self.choose(raced, order)].candidate
         return Raced(chosen, raced, self.tried, planned, self.notes)
 
@@ -301,7 +320,7 @@ class Loop(ABC):
             mixed = self.builder.quantized(name, planned.states)
             if self.attempt(mixed) is None or name == MIXED[-1]:
                 break
-            measured = self._measured([self._file(mixed.model)])[0]
+            measured = self._measured([mixed.model])[0]
             self.times = corrected(self._function, self.times, planned, measured)
             again = self.plan()
             if again.states in known:
@@ -309,11 +328,13 @@ class Loop(ABC):
             planned = again
         return name, planned
 
-    def _measured(self, files: Sequence[Any]) -> list[dict[int, Time]]:
-        """How long the ops of candidates take, by their files, in turns."""
+    def _measured(self, models: Sequence[Model]) -> list[dict[int, Time]]:
+        """How long the ops of candidates take, in turns."""
         from qdialect.formats.onnx.write.node_times import node_times
 
-        nodes = node_times(files, self.samples[0], self.seconds / 2)
+        files = [self._file(model) for model in models]
+        inputs = [InterfaceCodes(model).codes(self.samples[0]) for model in models]
+        nodes = node_times(files, inputs, self.seconds / 2)
         ctx = self.selection.values.ctx
         return [attributed(self._function, ctx, each) for each in nodes]
 
@@ -345,13 +366,15 @@ class Loop(ABC):
     def times(self) -> Times:
         """What the runtime says of the float model and of the extremes; corrected by what it says
         of plans."""
-        files = {Precision.FLOAT: self._file(self._floats.model)}
+        models = {Precision.FLOAT: self._floats.model}
         for state, candidate in self.extremes.items():
             try:
-                files[state] = self._file(candidate.model)
+                self._file(candidate.model)
             except QError as error:
                 self.notes.append(f"{candidate.name} is no candidate: {error.message}")
-        ops = dict(zip(files, self._measured(list(files.values())), strict=True))
+            else:
+                models[state] = candidate.model
+        ops = dict(zip(models, self._measured(list(models.values())), strict=True))
         able = self.builder.able(self.selection, self._dynamic)
         able = {state: numbers for state, numbers in able.items() if state in ops}
         return Times(ops, able, conversion_rates())
@@ -367,7 +390,7 @@ class Loop(ABC):
         except QError as error:
             self.notes.append(f"{candidate.name} is no candidate: {error.message}")
             return None
-        made = Tried(candidate, engine, executed, self._quality(engine))
+        made = self._tried(candidate, engine, executed)
         self.tried[candidate.name] = made
         return made
 
@@ -376,19 +399,29 @@ class Loop(ABC):
 
         return optimized_engine(file)
 
-    def _quality(self, engine: OrtEngine) -> Quality:
-        return self._judge.judge(self.answers(engine))
+    def _tried(self, candidate: Candidate, engine: OrtEngine, executed: Executed) -> Tried:
+        interface = InterfaceCodes(candidate.model)
+        quality = self._judge.judge(self.answers(engine, interface))
+        return Tried(candidate, engine, executed, quality, interface)
 
     def _file(self, model: Model) -> Any:
         from qdialect.formats.onnx.write import write_model
 
         return write_model(model.module, model.ctx, form=self._form).whole()
 
-    def answers(self, engine: OrtEngine) -> Iterator[Arrays]:
-        """What it gives on all samples, by the names that the float model has for outputs."""
+    def answers(self, engine: OrtEngine, interface: InterfaceCodes) -> Iterator[Arrays]:
+        """What it gives on all samples, in floats, by the names that the float model has for
+        outputs."""
         names = output_names(self._original.function())
         for inputs in self.samples:
-            yield dict(zip(names, engine.run(inputs).values(), strict=True))
+            given = list(engine.run(interface.codes(inputs)).values())
+            yield dict(zip(names, interface.floats(given), strict=True))
+
+    def race(self, names: Iterable[str], seconds: float) -> Race:
+        """Candidates in turns on the first sample, each with what it takes."""
+        tried = {name: self.tried[name] for name in names}
+        own = {name: each.interface.codes(self.samples[0]) for name, each in tried.items()}
+        return race({name: each.engine for name, each in tried.items()}, own, seconds)
 
 
 def priced_times(function: FuncOp, ctx: QContext, able: Able, recipe: Recipe) -> Times:

@@ -8,8 +8,9 @@ float model and chooses other codes of its weights than the nearest.
 Rewrites are tried in falling order of the gain that their own model of the loss foretells, each on
 what was kept so far; roundings come last, as they are of the weights that are then there.  A step
 is kept if the quantized model is nearer to the float one on samples that it has not seen, by more
-than they leave in doubt (`search.surely`).  One that would take longer than the time that is left,
-by what the step before took, is not tried, and the report says so.
+than they leave in doubt (`search.surely`), sample by sample, and no further from it over all of
+them together, where loud samples count most.  One that would take longer than the time that is
+left, by what the step before took, is not tried, and the report says so.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qdialect.quantization.float_rewrites.statistics import measured
 from qdialect.quantization.float_rewrites.table import rewrites
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from qdialect.profile.engines import EngineName
     from qdialect.profile.record import Profile
     from qdialect.quantization.apply_profile import Correct
-    from qdialect.quantization.float_rewrites.base import FloatRewrite
+    from qdialect.quantization.float_rewrites.base import AnyRewrite, Foretold
     from qdialect.quantization.float_rewrites.statistics import Statistics
+    from qdialect.quantization.quality import Quality
     from qdialect.quantization.recipe import Recipe
     from qdialect.quantization.search import Arrays, OpenRun
 
@@ -99,6 +101,16 @@ class Effort:
         return Improved(search.best, search.steps)
 
 
+@dataclass(frozen=True)
+class _Planned:
+    """What a rewrite would do to `copy`, which still is as `base`."""
+
+    rewrite: AnyRewrite
+    base: Model
+    copy: Model
+    foretold: Foretold[Any]
+
+
 class _Search:
     """The steps so far; `best` is the state that they end in."""
 
@@ -111,13 +123,15 @@ class _Search:
         self._scoring = Scoring(
             model.module, model.ctx, start.profile, start.recipe, effort.samples, run
         )
-        self._scores = list(self._scored(start))
+        answers = list(self._answers(start))
+        self._scores = list(self._scoring.scores(answers))
+        self._whole = self._scoring.quality(answers)
 
     def attempts(self) -> Sequence[Attempt]:
         """The names of steps, and what makes the state after each."""
         found: list[Attempt] = []
-        for rewrite in self._in_order():
-            found.append((rewrite.name, partial(self._rewritten, rewrite)))
+        for planned in self._in_order():
+            found.append((planned.rewrite.name, partial(self._rewritten, planned)))
         for method in ROUNDINGS[self.effort.level]:
             found.append((method, partial(self._rounded, method)))
         return found
@@ -135,13 +149,13 @@ class _Search:
         state, done = made
         scores = while_hopeful(self._scores, self._scored(state))
         gains = gains_of(self._scores, scores)
-        better = surely(gains)
-        dead = better and self._dead(state) > self._dead(self.best)
-        kept = better and not dead
-        if dead:
-            done += "; more channels of the outputs would be one number"
-        if kept:
-            self.best, self._scores = state, scores
+        quality = self._quality(state) if surely(gains) else None
+        worse = None if quality is None else _worse(quality, self._whole)
+        kept = quality is not None and worse is None
+        if worse is not None:
+            done += f"; {worse}"
+        if quality is not None and kept:
+            self.best, self._scores, self._whole = state, scores, quality
         took = monotonic() - began
         self._longest = max(self._longest, took)
         self.steps.append(Step(name, fmean(gains), kept, took, done))
@@ -149,8 +163,8 @@ class _Search:
     def _scored(self, state: State) -> Iterator[float]:
         return self._scoring.scores(self._answers(state))
 
-    def _dead(self, state: State) -> int:
-        return self._scoring.dead(self._answers(state))
+    def _quality(self, state: State) -> Quality:
+        return self._scoring.quality(self._answers(state))
 
     def _answers(self, state: State) -> Iterator[Arrays]:
         model, correct = state.model, self.effort.correct
@@ -159,17 +173,22 @@ class _Search:
             correct=correct, rounding=state.rounding,
         )  # fmt: skip
 
-    def _in_order(self) -> Sequence[FloatRewrite]:
-        """The rewrites by the gain that each foretells alone, the largest first."""
-        found: list[tuple[float, FloatRewrite]] = []
+    def _in_order(self) -> Sequence[_Planned]:
+        """What each rewrite would do alone, the largest foretold gain first."""
+        found: list[_Planned] = []
         for rewrite in rewrites(self.effort.level):
-            copy = _copy(self.best.model)
-            done = rewrite(copy.module, copy.ctx, self._statistics(), self.best.recipe)
-            if done is None:
+            planned = self._planned(rewrite)
+            if planned is None:
                 self.steps.append(Step(rewrite.name, None, False, 0.0, why="nothing to gain"))
             else:
-                found.append((done.gain, rewrite))
-        return [rewrite for _, rewrite in sorted(found, key=lambda each: -each[0])]
+                found.append(planned)
+        return sorted(found, key=lambda each: -each.foretold.gain)
+
+    def _planned(self, rewrite: AnyRewrite) -> _Planned | None:
+        """What a rewrite would do to the best model so far, of which it has a copy."""
+        base, copy = self.best.model, _copy(self.best.model)
+        found = rewrite.foretold(copy.module, copy.ctx, self._statistics(), self.best.recipe)
+        return None if found is None else _Planned(rewrite, base, copy, found)
 
     def _statistics(self) -> Statistics:
         """Those of the best model so far."""
@@ -179,18 +198,32 @@ class _Search:
             self._known = model, found
         return self._known[1]
 
-    def _rewritten(self, rewrite: FloatRewrite) -> tuple[State, str] | str:
-        """The state after a rewrite, or why there is none."""
-        copy = _copy(self.best.model)
-        done = rewrite(copy.module, copy.ctx, self._statistics(), self.best.recipe)
+    def _rewritten(self, planned: _Planned) -> tuple[State, str] | str:
+        """The state after a rewrite, or why there is none; it is planned anew if another was kept
+        meanwhile."""
+        if planned.base is not self.best.model:
+            again = self._planned(planned.rewrite)
+            if again is None:
+                return "nothing to gain any more"
+            planned = again
+        done = planned.foretold.apply()
         if done is None:
-            return "nothing to gain any more"
+            return "constants would overflow"
         recipe = self.best.recipe
         recipe = replace(recipe, keep_float=recipe.keep_float | done.keep_float)
-        return State(copy, self.effort.calibrate(copy), recipe), str(done)
+        return State(planned.copy, self.effort.calibrate(planned.copy), recipe), str(done)
 
     def _rounded(self, method: Method) -> tuple[State, str]:
         return replace(self.best, rounding=self.effort.rounding(method)), "codes of weights"
+
+
+def _worse(quality: Quality, before: Quality) -> str | None:
+    """In what outputs are worse over all samples, which the mean over samples does not say."""
+    if len(quality.dead) > len(before.dead):
+        return "more channels of the outputs would be one number"
+    if quality.worst_db < before.worst_db:
+        return f"over all samples {before.worst_db - quality.worst_db:.1f} dB would be lost"
+    return None
 
 
 def _copy(model: Model) -> Model:

@@ -47,12 +47,14 @@ class Task:
 
 def classify(feeds: Sequence[Arrays], expected: Sequence[Arrays]) -> Task:
     """The share of rows whose largest entry is that of the float model; a row counts by how far
-    its largest probability is above the second."""
+    its largest probability is above the second.  Of several outputs it is the first of
+    probabilities, else the first."""
     names = [name for name in _floats(expected) if _is_rows(expected[0][name])]
     if not names:
         raise _refused("classify", "an output of shape [n, classes]", expected)
-    name = names[0]
-    rows = np.concatenate([_rows(each[name]) for each in expected])
+    tables = {name: np.concatenate([_rows(each[name]) for each in expected]) for name in names}
+    name = next((name for name in names if _are_probabilities(tables[name])), names[0])
+    rows = tables[name]
     top = np.sort(_probabilities(rows), axis=1)
     weights = top[:, -1] - top[:, -2]
     if not weights.sum() > 0:
@@ -70,10 +72,10 @@ def classify(feeds: Sequence[Arrays], expected: Sequence[Arrays]) -> Task:
 
 def embed(feeds: Sequence[Arrays], expected: Sequence[Arrays]) -> Task:
     """The mean of two numbers: the mean cosine of embeddings with those of the float model, and the
-    rank correlation of all pairwise similarities."""
-    named = {name: expected[0][name].ndim for name in _floats(expected)}
+    rank correlation of all pairwise similarities.  An output [n, 1, 1, size] is one [n, size]."""
+    shapes = {name: _without_ones(expected[0][name]).shape for name in _floats(expected)}
+    named = {name: len(shape) for name, shape in shapes.items() if shape and shape[-1] > 1}
     names = sorted((name for name, rank in named.items() if rank in (2, 3)), key=lambda n: named[n])
-    names = [name for name in names if expected[0][name].shape[-1] > 1]
     if not names:
         raise _refused("embed", "an output of shape [n, size] or [n, tokens, size]", expected)
     name = names[0]
@@ -327,19 +329,29 @@ def _rows(array: Array) -> Array:
     return array.reshape(array.shape[:2]).astype("f8")
 
 
+def _are_probabilities(rows: Array) -> bool:
+    return bool(rows.min() >= 0 and np.allclose(rows.sum(axis=1), 1, atol=1e-2))
+
+
 def _probabilities(rows: Array) -> Array:
     """Rows as they are where they are probabilities, else their softmax."""
-    if rows.min() >= 0 and np.allclose(rows.sum(axis=1), 1, atol=1e-2):
+    if _are_probabilities(rows):
         return rows
     powers = np.exp(rows - rows.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _without_ones(array: Array) -> Array:
+    """A batch of vectors [n, 1, 1, size], whichever extents are 1, as [n, size]; others as is."""
+    wide = [extent for extent in array.shape[1:] if extent > 1]
+    return array.reshape(len(array), wide[0]) if array.ndim > 3 and len(wide) == 1 else array
 
 
 def _embeddings(feeds: Sequence[Arrays], outputs: Sequence[Arrays], name: str) -> Array:
     """Rows of length 1, of tokens the mean over those that are not masked."""
     found: list[Array] = []
     for feed, each in zip(feeds, outputs, strict=True):
-        array = np.nan_to_num(each[name].astype("f8"))
+        array = np.nan_to_num(_without_ones(each[name]).astype("f8"))
         if array.ndim == 3:
             mask = _mask(feed, array.shape[:2])[..., None]
             array = (array * mask).sum(axis=1) / np.maximum(mask.sum(axis=1), 1)

@@ -70,7 +70,7 @@ def with_ops_on_floats(
     function = floats.function()
     executed = run_passes(floats, optimize_pipeline(target, "exact"), target=target)
     files = [write_model(each.module, each.ctx).whole() for each in (executed, optimized)]
-    nodes = node_times(files, inputs, seconds)
+    nodes = node_times(files, [inputs] * len(files), seconds)
     by_state = (Precision.FLOAT, Precision.CODES)
     taken = {s: attributed(function, floats.ctx, n) for s, n in zip(by_state, nodes, strict=True)}
     places = {op: place for place, op in enumerate(function.body.block.ops)}

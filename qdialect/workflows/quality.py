@@ -20,6 +20,7 @@ from qdialect.quantization.quality import Judge, Quality
 from qdialect.reference import output_names
 from qdialect.workflows.candidates import FLOAT as RACED_FLOAT
 from qdialect.workflows.inputs import draw, suitable
+from qdialect.workflows.interface_codes import InterfaceCodes
 from qdialect.workflows.race import Lap, race
 from qdialect.workflows.run import open_engine
 
@@ -80,6 +81,7 @@ class Side:
     """One of the two models: how it is executed (None: in the reference interpreter)."""
 
     run: Run
+    interface: InterfaceCodes
     engine: OrtEngine | None = None
     executed: Executed | None = None
     written: Written | None = None
@@ -215,7 +217,8 @@ def measure(
             laps = raced.race.laps
             found.laps = {FLOAT: laps[RACED_FLOAT], WRITTEN: laps[raced.chosen.name]}
         elif engines and seconds > 0:
-            found.laps = race(engines, inputs[0], seconds).laps
+            own = {name: sides[name].interface.codes(inputs[0]) for name in engines}
+            found.laps = race(engines, own, seconds).laps
     except QError as error:
         found.problem = error.message
     if undefined is not None:
@@ -232,8 +235,16 @@ def _random(model: Model, run: Run) -> Sequence[Arrays]:
 
 
 def _side(model: Model, in_runtime: bool, form: Form) -> Side:
+    interface = InterfaceCodes(model)
     if not in_runtime:
-        return Side(open_engine(model, "numpy"))
+        run = open_engine(model, "numpy")
+        names = output_names(model.function())
+
+        def in_floats(inputs: Arrays) -> Mapping[str, NDArray[Any]]:
+            outputs = run(interface.codes(inputs))
+            return dict(zip(names, interface.floats([outputs[n] for n in names]), strict=True))
+
+        return Side(in_floats, interface)
     from qdialect.formats.onnx.write import write_model
     from qdialect.formats.onnx.write.executed import optimized_engine
 
@@ -243,11 +254,16 @@ def _side(model: Model, in_runtime: bool, form: Form) -> Side:
     else:
         written = write_model(model.module, model.ctx, form=form)
         engine, executed = optimized_engine(written.whole())
-    return Side(by_name(model, engine), engine, executed, written)
+    return Side(by_name(model, engine), interface, engine, executed, written)
 
 
 def by_name(model: Model, engine: OrtEngine) -> Run:
-    """A function to the outputs of a model by their names in it, which a file may spell in
-    another way."""
-    names = output_names(model.function())
-    return lambda inputs: dict(zip(names, engine.run(inputs).values(), strict=True))
+    """A function to the outputs of a model, in floats, by their names in it, which a file may spell
+    in another way."""
+    names, interface = output_names(model.function()), InterfaceCodes(model)
+
+    def run(inputs: Arrays) -> Mapping[str, NDArray[Any]]:
+        outputs = list(engine.run(interface.codes(inputs)).values())
+        return dict(zip(names, interface.floats(outputs), strict=True))
+
+    return run

@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from qdialect.errors import UsageError
+from qdialect.analysis.caches import find_caches
+from qdialect.errors import InputError, UsageError
 from qdialect.numerics.rounding import Rounding
 from qdialect.profile.matching import Matching, match_profile
 from qdialect.profile.record import Profile, Settings
@@ -20,11 +21,13 @@ from qdialect.quantization.apply_profile import LoadedModel, remark
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.grids import assign
 from qdialect.quantization.recipe import Recipe
+from qdialect.reference import argument_names
 from qdialect.targets.base import Target
 from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
-from qdialect.workflows.candidates import RULES, Builder, Candidate, Raced
+from qdialect.workflows.candidates import NOISE_PRICE, RULES, Builder, Candidate, Raced
 from qdialect.workflows.inputs import drawn_inputs
+from qdialect.workflows.interface_codes import CacheCodes, cache_codes
 from qdialect.workflows.model import Form, Model
 from qdialect.workflows.prepared import prepared_model
 from qdialect.workflows.quality import HELD_OUT, Samples, held_out
@@ -75,6 +78,10 @@ class Quantized:
     #: what `--effort` tried
     steps: Sequence[Step] = ()
 
+    def caches(self) -> list[CacheCodes]:
+        """The caches that the model takes and gives in codes, with their grids."""
+        return cache_codes(self.model)
+
 
 def _in_turn(first: Correct | None, second: Correct | None) -> Correct | None:
     """Both, one after the other."""
@@ -118,6 +125,8 @@ def _unwatched(numbers: Iterable[int], total: int) -> Iterable[int]:
 class Quantization:
     """One run: `model` is the float model as it was loaded.
 
+    Without data and profile all ops stay float but those in states that need no ranges
+    (`Recipe.needs_no_ranges`), and nothing races.
     With `search` the data also decides how ranges are chosen.  With `another_model` what matches
     of a profile is used, whatever model it is of; `profile_path` is where it is from.  `numerics`
     is how far integer ops may be from what the casts say; None: no farther than the target's
@@ -153,13 +162,18 @@ class Quantization:
     watch: Watch = _unwatched
 
     def run(self, keep_sensitive: int = 0) -> Quantized:
-        """The quantized model; UsageError without data and profile."""
-        if self.data is None and (self.profile is None or keep_sensitive):
+        """The quantized model; UsageError without data and profile, where ranges are needed."""
+        blind = self.data is None and self.profile is None
+        if (blind and not self.recipe.needs_no_ranges) or (keep_sensitive and self.data is None):
             what = "data" if keep_sensitive else "data or a profile"
             raise UsageError(f"{what} to calibrate on is missing", code="missing-data")
         if self.effort and self.data is None:
             raise UsageError("effort takes data: --data", code="missing-data")
-        if self.profile is None:
+        if self.recipe.caches:
+            self._check_caches()
+        if blind:
+            profile = tried = new_profile(self.model, Settings(self._engine()))
+        elif self.profile is None:
             profile, tried = self._calibrated()
         else:
             profile = tried = self.profile
@@ -184,10 +198,13 @@ class Quantization:
             if improved.state.model is not prepared:
                 prepared, tried = improved.state.model, improved.state.profile
                 recipe = improved.state.recipe
-                profile = self._with_trial_samples(prepared, tried)
                 if self.search:
-                    trials = self._trials(prepared, tried, recipe, correct)
+                    trials = self._trials(prepared, tried, recipe, correct, rounding)
                     recipe = trials[0].recipe
+                profile = self._with_trial_samples(prepared, tried)
+        if profile is not tried and (self.effort or recipe.calibration != "minmax"):
+            both = profile, tried
+            profile = self._no_worse(prepared, both, recipe, correct, rounding)
         if keep_sensitive:
             ranking = self._ranking(prepared, profile, recipe)
             keys = {entry.key for entry in ranking[:keep_sensitive]}
@@ -208,7 +225,7 @@ class Quantization:
         )
         raced = answer = None
         chosen = builder.by_prices() if self.by_prices else builder.quantized(RULES, recipe.plan)
-        races = self.seconds and recipe.plan is None and not self.require_all
+        races = self.seconds and recipe.plan is None and not (self.require_all or blind)
         if races and (self.data is not None or self.request is None):
             raced, answer = self._raced(builder, chosen)
             chosen = raced.chosen
@@ -221,16 +238,30 @@ class Quantization:
             chosen.model, profile, chosen.coverage, ranking, trials, matching, raced, answer, steps
         )
 
+    def _check_caches(self) -> None:
+        """InputError (`no-cache`) for a model that has none."""
+        function = self.model.function()
+        found, refused = find_caches(function, self.model.ctx)
+        if not found:
+            names = argument_names(function)
+            raise InputError(
+                "no input of the model is a cache, which gets elements joined and is returned",
+                code="no-cache",
+                notes=tuple(f"'{names[n]}': {reason}" for n, reason in refused.items()),
+            )
+
     def _raced(self, builder: Builder, first: Candidate) -> tuple[Raced, Answer | None]:
-        """What was asked for; else the fastest candidate that keeps `LEAST`, on data.  Without
-        data the fastest for random inputs, of which the loss says little."""
+        """What was asked for; else a fast candidate of little noise that keeps `LEAST`, on data.
+        Without data the fastest for random inputs, of which the loss says little."""
         from qdialect.workflows.budgeted import BudgetedLoop, Request
 
         request = self.request
         if self.data is None:
             request, samples = Request(), list(drawn_inputs(self.model.function(), 1))
         elif request is None:
-            request = Request((parse_budget(LEAST),), best_effort=True)
+            request = Request(
+                (parse_budget(LEAST),), best_effort=True, noise_price=self._noise_price
+            )
             samples = self._samples(self._trial_samples)
         else:
             judged = self.judged_samples()
@@ -239,7 +270,7 @@ class Quantization:
         recipe = replace(builder.recipe, plan={})
 
         def losses() -> dict[str, float]:
-            if self.estimate or self.request is None:
+            if self.estimate or (self.request is None and not self.effort):
                 from qdialect.quantization.noise import estimated_losses
 
                 selection = builder.selection()
@@ -250,6 +281,11 @@ class Quantization:
         loop = BudgetedLoop(builder, samples, self.seconds, self.model, self.form, request, losses)
         raced, answer = loop.answered(first)
         return raced, None if self.request is None else answer
+
+    @property
+    def _noise_price(self) -> float:
+        """What noise is worth in time: the more, the more effort goes into it."""
+        return NOISE_PRICE * (1 + self.effort)
 
     def _engine(self) -> EngineName:
         if self.engine is not None:
@@ -338,7 +374,12 @@ class Quantization:
         return BlockRounding(self._samples(ours), self._engine())
 
     def _trials(
-        self, prepared: Model, profile: Profile, recipe: Recipe, correct: BiasCorrection | None
+        self,
+        prepared: Model,
+        profile: Profile,
+        recipe: Recipe,
+        correct: BiasCorrection | None,
+        rounding: Correct | None = None,
     ) -> Sequence[Trial]:
         from qdialect.quantization.search import best_recipe
 
@@ -351,7 +392,40 @@ class Quantization:
             self._runner(prepared.ctx),
             correct,
             self._watch,
+            rounding,
         )
+
+    def _no_worse(
+        self,
+        prepared: Model,
+        profiles: tuple[Profile, Profile],
+        recipe: Recipe,
+        correct: BiasCorrection | None,
+        rounding: Correct | None,
+    ) -> Profile:
+        """The first of two profiles, of all the data, unless ranges of it surely lose more on the
+        samples that only it has seen: then the second, which everything was tried with.
+
+        More data makes ranges that were chosen by least error or by a share other than those that
+        were judged, and not always better.
+        """
+        from qdialect.quantization.search import Scoring, gains_of, surely
+
+        whole, tried = profiles
+        samples, run = self._samples(self._trial_samples), self._runner(prepared.ctx)
+        module, ctx = prepared.module, prepared.ctx
+        scoring = Scoring(module, ctx, tried, recipe, samples, run)
+        first, second = (
+            list(
+                scoring.scores(
+                    scoring.answers(
+                        module, ctx, profile, recipe, correct=correct, rounding=rounding
+                    )
+                )
+            )
+            for profile in (whole, tried)
+        )
+        return tried if surely(gains_of(first, second)) else whole
 
     def _improved(
         self, prepared: Model, profile: Profile, recipe: Recipe, correct: BiasCorrection | None

@@ -156,7 +156,8 @@ class Selection:
         if seconds > 0 and inputs is not None and len(order) + wrong > 1:
             first = [INPUT] if INPUT in sound else []
             entrants = [*first, *(name for name in order if name != INPUT)]
-            raced = race({name: sound[name].engine for name in entrants}, inputs, seconds)
+            engines = {name: sound[name].engine for name in entrants}
+            raced = race(engines, dict.fromkeys(engines, inputs), seconds)
             chosen = winner({name: raced.laps[name] for name in order}, order)
         return Choice(sound[chosen], self.candidates, raced)
 
@@ -310,18 +311,18 @@ class Race:
         return f"raced in {self.runtime}, one thread, {turns} turns: {', '.join(rows)}"
 
 
-def race(engines: Mapping[str, OrtEngine], inputs: Arrays, seconds: float) -> Race:
-    """Run all in turns, in a new order each time, for about so many seconds (and `FEWEST` turns,
-    if those take no more than four times as long), or until more turns would tell nothing new.
-    The first is the one that the others are compared with."""
+def race(engines: Mapping[str, OrtEngine], inputs: Mapping[str, Arrays], seconds: float) -> Race:
+    """Run all in turns, each on its inputs, in a new order each time, for about so many seconds
+    (and `FEWEST` turns, if those take no more than four times as long), or until more turns would
+    tell nothing new. The first is the one that the others are compared with."""
     times: dict[str, list[float]] = {name: [] for name in engines}
-    for engine in engines.values():
-        engine.run(inputs)
+    for name, engine in engines.items():
+        engine.run(inputs[name])
     order, names, began, turn, look = Random(0), list(engines), monotonic(), 0, _CLEAR
     while (spent := monotonic() - began) < seconds or (turn < FEWEST and spent < 4 * seconds):
         for name in names:
             start = thread_time()
-            engines[name].run(inputs)
+            engines[name].run(inputs[name])
             times[name].append(1e3 * (thread_time() - start))
         # Whoever runs after the largest finds its own weights gone from the caches.
         order.shuffle(names)

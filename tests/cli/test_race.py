@@ -83,7 +83,7 @@ class Busy:
 
 def test_times_are_over_the_first_in_the_same_turn() -> None:
     engines: Any = {"slow": Busy(40_000), "fast": Busy(10_000)}
-    laps = race(engines, {}, 0.3).laps
+    laps = race(engines, {name: {} for name in engines}, 0.3).laps
     assert laps["slow"].ratio == 1.0 and 0.1 < laps["fast"].ratio < 0.6
     assert laps["fast"].turns == laps["slow"].turns >= 5
     text = str(

@@ -126,6 +126,16 @@ def test_classes() -> None:
     assert metric_on("classify", expected, samples("y", images))(samples("y", images)) == 1.0
 
 
+def test_classes_are_those_of_probabilities() -> None:
+    boxes = [RANDOM.normal(size=(1, 4)) for _ in range(6)]
+    powers = [np.exp(RANDOM.normal(size=(1, 3))) for _ in range(6)]
+    shares = [each / each.sum() for each in powers]
+    rows = [{"boxes": a, "shares": b} for a, b in zip(boxes, shares, strict=True)]
+    metric = metric_on("classify", samples("x", boxes), rows)
+    assert "'shares', 3 classes" in metric.takes
+    assert metric([each | {"boxes": -each["boxes"]} for each in rows]) == 1.0
+
+
 def test_embeddings() -> None:
     tokens = RANDOM.normal(size=(6, 1, 5, 16)).astype("f4")
     feeds = [{"mask": np.array([[1, 1, 1, 0, 0]])} for _ in tokens]
@@ -137,6 +147,15 @@ def test_embeddings() -> None:
     near = metric(samples("h", list(tokens + 0.1 * RANDOM.normal(size=tokens.shape))))
     far = metric(samples("h", list(RANDOM.normal(size=tokens.shape))))
     assert far < 0.6 < near < 1
+    vectors = [each[:, 0] for each in tokens]
+    flat = metric_on("embed", feeds, samples("h", vectors))
+    for shape in ((1, 1, 1, 16), (1, 16, 1, 1)):  # of images, not pooled to a row
+        wide = samples("h", [each.reshape(shape) for each in vectors])
+        assert metric_on("embed", feeds, wide).takes == flat.takes
+        noisy = [each + 0.1 for each in vectors]
+        assert metric_on("embed", feeds, wide)(
+            samples("h", [each.reshape(shape) for each in noisy])
+        ) == pytest.approx(flat(samples("h", noisy)))
 
 
 def one_hot(path: Sequence[int], symbols: int = 6) -> Array:

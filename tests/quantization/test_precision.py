@@ -26,7 +26,7 @@ from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values
 from qdialect.reference import Interpreter
 from qdialect.targets.installed import get_target
-from qdialect.workflows.candidates import attributed, conversion_rates, nearly_fastest
+from qdialect.workflows.candidates import attributed, conversion_rates, nearly_best
 from qdialect.workflows.race import Lap
 
 FLOAT, CODES = Precision.FLOAT, Precision.CODES
@@ -226,7 +226,7 @@ def test_times_of_unnamed_nodes_are_those_of_their_users(network: tuple[Path, Pa
 
 def test_the_runtime_times_its_nodes(network: tuple[Path, Path]) -> None:
     inputs = {"x": np.load(network[1])["x"][:1]}
-    (nodes,) = node_times([network[0]], inputs, 0.05)
+    (nodes,) = node_times([network[0]], [inputs], 0.05)
     products = [each for each in nodes if each.kind == "Conv"]
     assert len(products) == 3
     assert all(each.nanoseconds > 0 and each.takes_floats for each in products)
@@ -259,11 +259,11 @@ def test_the_command_writes_one_of_the_candidates(
 def test_the_float_model_is_written_where_nothing_is_faster(
     network: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fastest(laps: Mapping[str, object], preferred: list[str], _: object) -> str:
+    def fastest(laps: Mapping[str, object], preferred: list[str], *_: object) -> str:
         assert preferred[0] == "float"
         return preferred[0]
 
-    monkeypatch.setattr("qdialect.workflows.budgeted.nearly_fastest", fastest)
+    monkeypatch.setattr("qdialect.workflows.budgeted.nearly_best", fastest)
     path, data = network
     out = tmp_path / "q.onnx"
     assert main(["quantize", str(path), "-d", str(data), "-o", str(out), "--race", "100ms"]) == 0
@@ -285,21 +285,37 @@ def test_of_what_is_nearly_as_fast_the_one_that_loses_least(
     ratios: Mapping[str, float], chosen: str
 ) -> None:
     laps = {name: Lap(ratio, ratio, ratio, ratio, 100) for name, ratio in ratios.items()}
-    assert nearly_fastest(laps, list(ratios)) == chosen
+    assert nearly_best(laps, list(ratios)) == chosen
 
 
 @pytest.mark.parametrize(
     ("worst_db", "chosen"),
     [
-        ({"float": inf, "good": 22.5, "poor": 8.3}, "good"),  # 15 % for 14 dB
-        ({"float": inf, "good": 16.0, "poor": 8.3}, "poor"),
+        ({"float": inf, "good": 22.5, "poor": 8.3}, "good"),  # 15 % of time for 14 dB
+        ({"float": inf, "good": 9.0, "poor": 8.3}, "poor"),
         ({"float": inf, "good": 80.0, "poor": 39.0}, "poor"),  # both are fine
+        ({"float": inf, "good": 26.0, "poor": 20.0}, "poor"),  # 15 % of time for 8 % of it
     ],
 )
-def test_decibels_are_worth_time(worst_db: Mapping[str, float], chosen: str) -> None:
+def test_less_noise_is_worth_time(worst_db: Mapping[str, float], chosen: str) -> None:
     ratios = {"float": 1.0, "good": 0.46, "poor": 0.4}
     laps = {name: Lap(ratio, ratio, ratio, ratio, 100) for name, ratio in ratios.items()}
-    assert nearly_fastest(laps, list(ratios), worst_db) == chosen
+    noise = {name: 10 ** (-db / 20) for name, db in worst_db.items()}
+    assert nearly_best(laps, list(ratios), noise) == chosen
+
+
+@pytest.mark.parametrize("noise", [{"slow": 0.0, "float": 0.0, "fast": 0.3}, {}])
+def test_nothing_that_is_slower_than_float_is_written(noise: Mapping[str, float]) -> None:
+    ratios = {"float": 1.0, "slow": 1.01, "fast": 0.9}
+    laps = {name: Lap(ratio, ratio, ratio, ratio, 100) for name, ratio in ratios.items()}
+    assert nearly_best(laps, list(ratios), noise) == "fast"
+
+
+def test_noise_costs_more_who_asks_for_little() -> None:
+    ratios, noise = {"good": 0.54, "poor": 0.48}, {"good": 0.01, "poor": 0.05}
+    laps = {name: Lap(ratio, ratio, ratio, ratio, 100) for name, ratio in ratios.items()}
+    assert nearly_best(laps, list(ratios), noise) == "poor"
+    assert nearly_best(laps, list(ratios), noise, 6.0) == "good"
 
 
 def test_prices_in_place_of_times(

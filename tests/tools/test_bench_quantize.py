@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 pytest.importorskip("PIL")
 corpus = pytest.importorskip("tools.bench.corpus")  # needs ONNX Runtime's quantizer
-from tools.bench import others, quantize, real_samples, samples, unseen  # noqa: E402
+from tools.bench import others, quantize, real_samples, samples, trained_nets, unseen  # noqa: E402
 
 
 def boxes_and_scores() -> onnx.ModelProto:
@@ -129,6 +129,23 @@ def test_real_samples_are_those_of_the_part(monkeypatch: pytest.MonkeyPatch) -> 
     dark, light = (real_samples.real(source, part)(3, 0) for part in (0, 1))
     assert max(feeds["x"].max() for feeds in dark) < min(feeds["x"].min() for feeds in light)
     assert not np.array_equal(source.samples(1, 0)[0]["x"], dark[0]["x"])  # made ones again
+
+
+def test_real_files_and_faces_are_those_of_the_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = [{".txt": [byte * 99]} for byte in (b"a", b"b")]
+    monkeypatch.setattr(real_samples, "_files", contents.__getitem__)
+    files = corpus.Source("net", boxes_and_scores, {}, samples.files)
+    for part, byte in ((0, ord("a")), (1, ord("b"))):
+        (feeds,) = real_samples.real(files, part)(1, 0)
+        assert set(feeds["bytes"][0, :99]) == {byte}
+    shades = np.linspace(0, 0.5, 100)[:, None, None] * np.ones((1, 25, 25))
+    monkeypatch.setattr(trained_nets, "_lfw", shades.copy)
+    net = corpus.Source("net", boxes_and_scores, {}, trained_nets.portraits(24))
+    seen = [
+        {float(each["x"].max()) for each in real_samples.real(net, part)(40, 0)[::2]}
+        for part in (0, 1)
+    ]
+    assert all(seen) and not seen[0] & seen[1]
 
 
 def test_word_pieces() -> None:

@@ -194,7 +194,11 @@ SOURCES = {
             {"QDQDisableWeightAdjustForInt32Bias": True},
         ),
         Source(
-            "wake-word", _wake_word("embedding_model"), {"input_1": (1, 76, 32, 1)}, _spectrograms
+            "wake-word",
+            _wake_word("embedding_model"),
+            {"input_1": (1, 76, 32, 1)},
+            _spectrograms,
+            task="embed",
         ),
         *map(_wake_head, ("alexa_v0.1", "hey_marvin_v0.1")),
         *map(

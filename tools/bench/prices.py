@@ -120,7 +120,7 @@ def measured(path: Path, target: Target, by_node: ByNode) -> Iterator[Op]:
     if Precision.DYNAMIC in states.values():
         built["dynamic"] = builder.quantized(DYNAMIC, states)
     files = [write_model(each.model.module, each.model.ctx).whole() for each in built.values()]
-    nodes = node_times(files, inputs, SECONDS)
+    nodes = node_times(files, [inputs] * len(files), SECONDS)
     for state, each in zip(built, nodes, strict=True):
         corrected = [_corrected(node, by_node) for node in each]
         times = attributed(selection.values.function, selection.values.ctx, corrected)

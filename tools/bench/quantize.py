@@ -37,7 +37,7 @@ from qdialect.workflows.metrics_of_tasks import TASKS, Task
 from qdialect.workflows.race import race
 from tests.support.tables import put, step, table
 from tools.bench import corpus
-from tools.bench.quantizers import ANSWERERS, QUANTIZERS
+from tools.bench.quantizers import ANSWERERS, QUANTIZERS, WEIGHTS4
 from tools.bench.real_samples import CALIBRATION, TESTS, real
 from tools.bench.samples import Feeds
 from tools.bench.unseen import NAMES, float_model, unseen
@@ -177,7 +177,11 @@ def row(source: corpus.Source, tools: Sequence[str], options: argparse.Namespace
             except Exception as error:  # what a tool wrote may not run
                 engines.pop(tool, None)
                 files[tool] = File(failed=str(error).splitlines()[0][:160], seconds=taken)
-    laps = race(engines, tests[0], options.seconds).laps if options.seconds else {}
+    laps = (
+        race(engines, dict.fromkeys(engines, tests[0]), options.seconds).laps
+        if options.seconds
+        else {}
+    )
     judge, task = judge_of(path, expected), task_of(source.task, tests, expected)
     for tool, (got, megabytes, taken) in made.items():
         found = judge.judge(got)
@@ -278,7 +282,7 @@ MEASURES: Mapping[str, tuple[Callable[[File], float | None], float]] = {
     "metric": (lambda file: file.metric, 0.005),
 }
 """What files are ranked by, and how much of it is no difference."""
-OURS = ("before", "ours", "ours 1", "ours 2")
+OURS = ("before", "ours", "ours 1", "ours 2", "ours u4", "ours u4, tables")
 
 
 def place(row: Row, tool: str, measure: str, *, as_fast: bool = False) -> tuple[int, int] | None:
@@ -353,7 +357,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="+", choices=names, default=names)
     known_tools = [*QUANTIZERS, *ANSWERERS]
-    parser.add_argument("--tools", nargs="+", choices=known_tools, default=known_tools)
+    parser.add_argument("--tools", nargs="+", choices=known_tools, help="all but for 4 bits")
+    parser.add_argument("--weights4", action="store_true", help="tools for weights of 4 bits")
     parser.add_argument("--calibration", type=int, default=64, help="samples to calibrate on")
     parser.add_argument("--tests", type=int, default=64, help="other samples to compare on")
     parser.add_argument("--seed", type=int, default=1, help="of both kinds of samples")
@@ -366,6 +371,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--known", type=Path, nargs="*", default=[], help="figures to add rows of")
     parser.add_argument("--document", type=Path, help="put the table there, between its marks")
     options = parser.parse_args(arguments)
+    if options.tools is None:
+        options.tools = [t for t in known_tools if (t in WEIGHTS4) == options.weights4]
     rows = [row for path in options.known if path.exists() for row in read_figures(path)]
     known = {row.model for row in rows}
     for name in (name for name in options.models if name not in known):
@@ -379,7 +386,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text += "\n\nBehind:\n\n" + "\n".join(f"- {line}" for line in late or ["nothing"])
     print(text)
     if options.document is not None:
-        put(options.document, "bench_quantize" + "_real" * (options.data == "real"), text)
+        ending = "_real" * (options.data == "real") + "_w4" * options.weights4
+        put(options.document, f"bench_quantize{ending}", text)
     return int(bool(late))
 
 

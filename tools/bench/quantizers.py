@@ -35,7 +35,7 @@ Quantizer = Callable[[Source, Path, Sequence[Feeds], Path], None]
 """From the network, its float file and samples to a file."""
 
 MAKERS = Path(__file__).with_name("peer_makers")
-LIMIT, LONG = 240.0, 900.0
+LIMIT, LONG = 600.0, 1800.0
 """Seconds after which a quantizer in a process of its own is given up, without a setting and with
 one."""
 
@@ -153,6 +153,18 @@ def _nncf(how: str) -> Quantizer:
     return quantize
 
 
+def _weights(tool: str) -> Quantizer:
+    """A quantizer of weights alone (`peer_makers/of_weights.py`)."""
+
+    def quantize(_: Source, path: Path, feeds: Sequence[Feeds], target: Path) -> None:
+        python = others.environment(corpus.CACHE / "quantizers", others.QUANTIZERS)
+        data = write_samples(feeds, target.with_suffix(".npz"))
+        script = str(MAKERS / "of_weights.py")
+        others.run([str(python), "-P", script, tool, str(path), str(data), str(target)], LONG)
+
+    return quantize
+
+
 QUANTIZERS: Mapping[str, Quantizer] = {
     "runtime static": _static,
     "runtime dynamic": _dynamic,
@@ -164,6 +176,14 @@ QUANTIZERS: Mapping[str, Quantizer] = {
     "ours": ours(),
     "ours 1": ours("--effort", "1"),
     "ours 2": ours("--effort", "2"),
+    "runtime W4 RTN": _weights("rtn"),
+    "runtime W4 RTN, tables": _weights("tables"),
+    "runtime W4 HQQ": _weights("hqq"),
+    "runtime W4 GPTQ": _weights("gptq"),
+    "NNCF W4": _weights("nncf"),
+    "NNCF W4 data": _weights("nncf-data"),
+    "ours u4": ours("--weights", "u4", "--block", "32"),
+    "ours u4, tables": ours("--weights", "u4", "--block", "32", "--tables", "u4"),
 }
 """`before` is the package in the folder that `QDIALECT_BEFORE` names."""
 
@@ -194,4 +214,11 @@ ANSWERERS: Mapping[str, Answerer] = {
     "TICO GPTQ": _module("tico", "tico-gptq"),
     "AI Edge static": _module("litert", "static_wi8_ai8"),
     "AI Edge dynamic": _module("litert", "dynamic_wi8_afp32"),
+    "torchao W4": _module("tico", "int4"),
+    "AI Edge W4": _module("litert", "dynamic_wi4_afp32"),
 }
+WEIGHTS4 = (
+    *("runtime W4 RTN", "runtime W4 RTN, tables", "runtime W4 HQQ", "runtime W4 GPTQ"),
+    *("NNCF W4", "NNCF W4 data", "torchao W4", "AI Edge W4", "ours u4", "ours u4, tables"),
+)
+"""Tools for weights of 4 bits."""

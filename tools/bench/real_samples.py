@@ -7,9 +7,12 @@ document: networks are calibrated on `CALIBRATION` and judged on `TESTS`.
 - pictures: those of scikit-image's wheel, every other one in each part, cut at random;
 - sentences: of the documentation of Python's standard library to calibrate on; of scikit-image's
   own, and of what scikit-learn says of its data sets, to judge on;
-- pages and lines of text: words of such sentences.
+- pages and lines of text: words of such sentences;
+- faces: those of scikit-image's wheel, every other one in each part (`trained_nets.py`);
+- files: those of scikit-image's wheel to calibrate on, of scikit-learn's to judge on; each kind by
+  its ending is as likely.
 
-Sound and files are made ones, of other seeds.
+Sound is made, of other seeds: no wheel of those that are pinned here has any.
 """
 
 # pyright: basic
@@ -126,9 +129,33 @@ def _words(part: int) -> Callable[[np.random.Generator], str]:
     return words
 
 
+@cache
+def _files(part: int) -> dict[str, list[bytes]]:
+    """The files of a wheel of up to a megabyte, by their endings."""
+    found: dict[str, list[bytes]] = {}
+    requirement = SCIKIT_IMAGE if part == CALIBRATION else SCIKIT_LEARN
+    with zipfile.ZipFile(corpus.fetch_wheel(requirement)) as wheel:
+        for entry in sorted(wheel.infolist(), key=lambda entry: entry.filename):
+            if 64 <= entry.file_size <= 1_000_000:
+                ending = Path(entry.filename).suffix
+                found.setdefault(ending, []).append(wheel.read(entry))
+    return found
+
+
+def content(part: int) -> Callable[[np.random.Generator], bytes]:
+    """What gives a file of a part."""
+
+    def chosen(random: np.random.Generator) -> bytes:
+        kinds = list(_files(part).values())
+        files = kinds[int(random.integers(len(kinds)))]
+        return files[int(random.integers(len(files)))]
+
+    return chosen
+
+
 def real(source: corpus.Source, part: int) -> samples.Sampler:
     """A sampler of real inputs of a part for a network, its own where there are none."""
-    material = Material(photograph(part), _words(part), sentences(part))
+    material = Material(photograph(part), _words(part), sentences(part), content(part), part)
 
     def sample(count: int, seed: int) -> list[samples.Feeds]:
         before = GIVEN.set(material)

@@ -97,11 +97,12 @@ def pages(count: int, seed: int, size: int = 320) -> list[Feeds]:
 
 
 def files(count: int, seed: int) -> list[Feeds]:
-    """First and last 1 024 bytes of made-up files: text, tables, code, binary, compressed."""
-    random = np.random.default_rng(seed)
+    """First and last 1 024 bytes of made-up files: text, tables, code, binary, compressed; of files
+    where some are given."""
+    random, given = np.random.default_rng(seed), GIVEN.get().content
     made: list[Feeds] = []
     for index in range(count):
-        content = _KINDS[index % len(_KINDS)](random).strip()
+        content = (given or _KINDS[index % len(_KINDS)])(random).strip()
         padding = [256] * max(0, 1024 - len(content))
         begin = [*content[:1024], *padding]
         end = [*padding, *content[-1024:]]

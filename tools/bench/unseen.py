@@ -2,8 +2,9 @@
 
 Two detect and read the text of pictures (ddddocr), one detects parts of bodies (NudeNet), two
 encode sentences (all-MiniLM-L6-v2, and paraphrase-MiniLM-L3-v2, which is given a mask of numbers),
-and encoders and decoders of three sizes are exported with seeded weights.  Nothing else is done to
-the files: no shape is fixed, nothing is folded before a quantizer takes them.
+and encoders and decoders of three sizes are exported with seeded weights; `trained_nets.py` has
+others.  Nothing else is done to the files: no shape is fixed, nothing is folded before a quantizer
+takes them.
 """
 
 # pyright: basic
@@ -21,7 +22,7 @@ import numpy as np
 import onnx
 from PIL import Image, ImageDraw, ImageFont
 
-from tools.bench import corpus, others, real_samples, samples
+from tools.bench import corpus, others, real_samples, samples, trained_nets
 from tools.bench.corpus import Source, fetch_wheel, from_wheel, source_named
 from tools.bench.material import GIVEN
 from tools.bench.samples import Feeds, Sampler
@@ -203,7 +204,11 @@ TRANSFORMERS = (
     *(f"{kind}-{size}" for kind in ("encoder", "decoder", "llama") for size in SIZES),
     *(f"{kind}-medium-dynamic" for kind in ("encoder", "decoder", "llama")),
 )
-NAMES: Sequence[str] = ("ddddocr-det", "ddddocr", "minilm-l3", "nudenet", *TRANSFORMERS)
+NAMES: Sequence[str] = (
+    *("ddddocr-det", "ddddocr", "minilm-l3", "nudenet"),
+    *TRANSFORMERS,
+    *trained_nets.NAMES,
+)
 
 
 def unseen(name: str) -> Source:
@@ -218,6 +223,8 @@ def unseen(name: str) -> Source:
     if name == "nudenet":
         load = from_wheel(NUDENET, "nudenet/320n.onnx")
         return Source(name, load, {}, _bodies, task="detect")
+    if name in trained_nets.NAMES:
+        return trained_nets.source(name)
     return _transformer(name) if name in NAMES else source_named(name)
 
 

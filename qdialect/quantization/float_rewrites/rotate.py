@@ -14,90 +14,81 @@ Nothing is added to the graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from qdialect.analysis.channel_groups import ChannelGroup
 from qdialect.analysis.channel_mixing import Blocks, find_blocks
-from qdialect.context import QContext
 from qdialect.numerics.channel_transforms import Term, total_loss
 from qdialect.numerics.rotations import random_rotation
 from qdialect.ops import shape_of
-from qdialect.quantization.float_rewrites.apply import as_many_as_fit
-from qdialect.quantization.float_rewrites.base import Rewritten, mean_gain
+from qdialect.quantization.float_rewrites.base import FloatRewrite
 from qdialect.quantization.float_rewrites.mixing import (
     Mixed,
     mix_channels,
     mixed_constants,
     mixed_value,
 )
-from qdialect.quantization.float_rewrites.statistics import Channels, Statistics
+from qdialect.quantization.float_rewrites.statistics import Channels
 from qdialect.quantization.float_rewrites.terms import Costs
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-WORTH = 1.0
-"""How many dB a group has to gain; as many as some vectors of few samples leave in doubt."""
 SEEDS = 4
 """How many rotations of a group are tried."""
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class Rotated:
     """The rotations of the blocks of a group, and what is lost without and with them."""
 
     changes: Sequence[Mixed]
     before: float
     after: float
 
+    @property
+    def channels(self) -> int:
+        """See `Choice`."""
+        return sum(len(block) for _, block, _ in self.changes)
+
 
 @dataclass(frozen=True)
-class Rotate:
-    """Mixes channels by rotations wherever weights take them up."""
+class Rotate(FloatRewrite[Rotated]):
+    """Mixes channels by rotations wherever weights take them up; some vectors of few samples leave
+    a decibel in doubt."""
 
     name: str = "rotate"
+    worth: float = 1.0
 
-    def __call__(
-        self, module: ModuleOp, ctx: QContext, statistics: Statistics, recipe: Recipe
-    ) -> Rewritten | None:
+    def choices(self, function: FuncOp, costs: Costs) -> Iterator[Rotated]:
         """See `FloatRewrite`."""
-        function = Interpreter(ctx, module).function()
-        known = statistics.of(function)
-        found: list[_Chosen] = []
-        for group, blocks in find_blocks(function, ctx):
+        known = costs.known
+        for group, blocks in find_blocks(function, costs.ctx):
             if all(value in known and known[value].rows is not None for value in group.values):
-                best = _best(group, blocks, Costs(ctx, known, recipe))
-                found += [best] if mean_gain([best]) >= WORTH else []
-        kept = as_many_as_fit(_mix, [each.changes for each in found], ctx)
-        found = [found[number] for number in kept]
-        if not found:
-            return None
-        channels = sum(len(block) for each in found for _, block, _ in each.changes)
-        return Rewritten(len(found), channels, mean_gain(found))
+                yield _best(group, blocks, costs)
+
+    def change(self, chosen: Sequence[Rotated], costs: Costs) -> tuple[()]:
+        """See `FloatRewrite`."""
+        mix_channels([change for each in chosen for change in each.changes], costs.ctx)
+        return ()
 
 
-def _mix(chosen: Sequence[Sequence[Mixed]], ctx: QContext) -> int:
-    return mix_channels([change for changes in chosen for change in changes], ctx)
-
-
-def _best(group: ChannelGroup, blocks: Blocks, costs: Costs) -> _Chosen:
+def _best(group: ChannelGroup, blocks: Blocks, costs: Costs) -> Rotated:
     """The rotations of the seed with the least loss."""
     identity = [(group, block, np.eye(len(block))) for block in blocks]
-    before, tried = _loss(identity, costs), list[_Chosen]()
+    before, tried = _loss(identity, costs), list[Rotated]()
     for seed in range(SEEDS):
         random = np.random.default_rng(seed)
         changes = [(group, block, random_rotation(len(block), random)) for block in blocks]
-        tried.append(_Chosen(changes, before, _loss(changes, costs)))
+        tried.append(Rotated(changes, before, _loss(changes, costs)))
     return min(tried, key=lambda each: each.after)
 
 
@@ -106,7 +97,7 @@ def _loss(changes: Sequence[Mixed], costs: Costs) -> float:
     group = changes[0][0]
     weights = mixed_constants(changes, costs.ctx)
     known = {**costs.known, **_rotated(changes, costs.known)}
-    after = Costs(costs.ctx, known, costs.recipe, weights, signal=costs.known)
+    after = costs.afterwards(known, weights)
     terms: list[Term] = []
     for value, labels in group.values.items():
         term = after.of_value(value, labels)

@@ -13,39 +13,34 @@ The bias before takes up what is added, and that of the op behind the weights ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from qdialect.analysis.channel_groups import ChannelGroup, find_shifts
 from qdialect.analysis.channel_labels import added
-from qdialect.context import QContext
 from qdialect.numerics.channel_transforms import total_loss
-from qdialect.quantization.float_rewrites.apply import as_many_as_fit, shift_channels
-from qdialect.quantization.float_rewrites.base import Rewritten, mean_gain
-from qdialect.quantization.float_rewrites.statistics import Channels, Statistics
+from qdialect.quantization.float_rewrites.apply import shift_channels
+from qdialect.quantization.float_rewrites.base import FloatRewrite
+from qdialect.quantization.float_rewrites.statistics import Channels
 from qdialect.quantization.float_rewrites.terms import Costs, along
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-WORTH = 0.5
-"""Groups that gain fewer dB stay as they are: the ends of ranges are of few samples."""
 SMALL = 2.0**-3
 """Of the widest range: channels whose middle is nearer to zero and that need no more of the grid
 than the widest stay as they are."""
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class Shifted:
     """What is added to the classes of a group, and what is lost without and with it."""
 
     group: ChannelGroup
@@ -53,36 +48,38 @@ class _Chosen:
     before: float
     after: float
 
+    @property
+    def channels(self) -> int:
+        """See `Choice`."""
+        return self.group.size
+
 
 @dataclass(frozen=True)
-class Shift:
-    """Adds numbers to channels wherever biases take them up."""
+class Shift(FloatRewrite[Shifted]):
+    """Adds numbers to channels wherever biases take them up; the ends of ranges are of few samples,
+    so half a decibel is in doubt."""
 
     name: str = "shift"
+    worth: float = 0.5
 
-    def __call__(
-        self, module: ModuleOp, ctx: QContext, statistics: Statistics, recipe: Recipe
-    ) -> Rewritten | None:
+    def choices(self, function: FuncOp, costs: Costs) -> Iterator[Shifted]:
         """See `FloatRewrite`."""
-        function = Interpreter(ctx, module).function()
-        costs = Costs(ctx, statistics.of(function), recipe)
-        found = [_chosen(group, costs) for group in find_shifts(function, ctx)]
-        found = [each for each in found if mean_gain([each]) >= WORTH]
-        changes = [(each.group, each.numbers) for each in found]
-        found = [found[number] for number in as_many_as_fit(shift_channels, changes, ctx)]
-        if not found:
-            return None
-        channels = sum(each.group.size for each in found)
-        return Rewritten(len(found), channels, mean_gain(found))
+        for group in find_shifts(function, costs.ctx):
+            yield _chosen(group, costs)
+
+    def change(self, chosen: Sequence[Shifted], costs: Costs) -> tuple[()]:
+        """See `FloatRewrite`."""
+        shift_channels([(each.group, each.numbers) for each in chosen], costs.ctx)
+        return ()
 
 
-def _chosen(group: ChannelGroup, costs: Costs) -> _Chosen:
+def _chosen(group: ChannelGroup, costs: Costs) -> Shifted:
     numbers = _to_the_middle(group, costs)
     moved = {**costs.known, **_moved(group, numbers, costs.known)}
-    after = Costs(costs.ctx, moved, costs.recipe, signal=costs.known)
+    after = costs.afterwards(moved)
     logs = np.zeros(group.size + 1)
     losses = [total_loss(each.of_group(group), logs)[0] for each in (costs, after)]
-    return _Chosen(group, numbers, *losses)
+    return Shifted(group, numbers, *losses)
 
 
 def _to_the_middle(group: ChannelGroup, costs: Costs) -> Array:

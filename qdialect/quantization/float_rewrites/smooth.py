@@ -8,17 +8,16 @@ constant above can scale.  Where contractions of it lose much to a few large cha
 
 and the product stays float, before the rounding (SmoothQuant: Xiao et al., 2022, with factors of
 least loss).  One product serves all contractions of a value.  It costs a pass over the value, so
-groups are left as they are unless they gain `WORTH`.
+groups are left as they are unless that gains enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -32,12 +31,10 @@ from qdialect.ops.keys import KEY
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import UniformType, element_type, with_element
 from qdialect.quantization.float_rewrites.apply import replace_constants
-from qdialect.quantization.float_rewrites.base import Rewritten, mean_gain
-from qdialect.quantization.float_rewrites.statistics import Statistics
+from qdialect.quantization.float_rewrites.base import FloatRewrite
 from qdialect.quantization.float_rewrites.terms import Costs, inner_channels
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.values import float_value, real_array
-from qdialect.reference import Interpreter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,50 +42,63 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Labels = NDArray[np.int64]
 
-WORTH = 1.0
-"""How many dB a product has to gain."""
-
 
 @dataclass(frozen=True)
-class _Place:
-    """Contractions of one value, which has these labels for them alone."""
+class Smoothed:
+    """Contractions of one value, which has these labels for them alone, and their factors."""
 
     value: SSAValue
     ops: tuple[Operation, ...]
     axis: int
     labels: Labels
+    factors: Factors
+
+    @property
+    def channels(self) -> int:
+        """See `Choice`."""
+        return self.labels.size
+
+    @property
+    def before(self) -> float:
+        """See `Choice`."""
+        return self.factors.before
+
+    @property
+    def after(self) -> float:
+        """See `Choice`."""
+        return self.factors.after
 
 
 @dataclass(frozen=True)
-class Smooth:
+class Smooth(FloatRewrite[Smoothed]):
     """Scales what contractions take, by products of their own: the results of ops that the target
     has for floats alone, or (`on_codes`) of others, such as a gelu, that are then left in floats
-    too, which may cost more than it gains."""
+    too, which may cost more than it gains.  A product has to gain a decibel."""
 
     name: str = "smooth"
     on_codes: bool = False
+    worth: float = 1.0
 
-    def __call__(
-        self, module: ModuleOp, ctx: QContext, statistics: Statistics, recipe: Recipe
-    ) -> Rewritten | None:
+    def choices(self, function: FuncOp, costs: Costs) -> Iterator[Smoothed]:
         """See `FloatRewrite`."""
-        function = Interpreter(ctx, module).function()
-        costs = Costs(ctx, statistics.of(function), recipe)
-        chosen: list[tuple[_Place, Factors]] = []
-        for place in _places(function, costs, on_codes=self.on_codes):
-            count = int(place.labels.max()) + 1
-            found = least_factors(_terms(place, costs), count, np.arange(count) == 0)
-            if found.decibels >= WORTH:
-                chosen.append((place, found))
-        if not chosen:
-            return None
-        keys = [_smoothed(place, found.factors, costs) for place, found in chosen]
-        gain = mean_gain([found for _, found in chosen])
-        channels = sum(place.labels.size for place, _ in chosen)
-        return Rewritten(len(chosen), channels, gain, frozenset(keys))
+        for value, ops, axis, labels in _places(function, costs, on_codes=self.on_codes):
+            count = labels.size + 1
+            terms = _terms(value, ops, labels, costs)
+            factors = least_factors(terms, count, np.arange(count) == 0)
+            yield Smoothed(value, ops, axis, labels, factors)
+
+    def change(self, chosen: Sequence[Smoothed], costs: Costs) -> Iterable[str]:
+        """See `FloatRewrite`."""
+        weights: dict[tuple[Operation, int], Array] = {}
+        for each in chosen:
+            weights.update(_divided(each, costs))
+        replace_constants(weights, costs.ctx)
+        return [_multiplied(each, costs.ctx) for each in chosen]
 
 
-def _places(function: FuncOp, costs: Costs, *, on_codes: bool) -> Iterator[_Place]:
+def _places(
+    function: FuncOp, costs: Costs, *, on_codes: bool
+) -> Iterator[tuple[SSAValue, tuple[Operation, ...], int, Labels]]:
     """What contractions multiply with constants and no group scales; behind other ops that give
     codes, a product would round once more."""
     ctx = costs.ctx
@@ -111,7 +121,7 @@ def _places(function: FuncOp, costs: Costs, *, on_codes: bool) -> Iterator[_Plac
         extents = [shape[d] if d == axis else 1 for d in range(len(shape))]
         if extents[axis] > 1:
             labels = np.arange(1, extents[axis] + 1).reshape(extents)
-            yield _Place(value, tuple(ops), axis, labels)
+            yield value, tuple(ops), axis, labels
 
 
 def _runs_on_codes(op: Operation, ctx: QContext, recipe: Recipe) -> bool:
@@ -126,28 +136,39 @@ def _runs_on_codes(op: Operation, ctx: QContext, recipe: Recipe) -> bool:
     return ctx.target.refuses(op, types[0], types[1]) is None
 
 
-def _terms(place: _Place, costs: Costs) -> Sequence[Term]:
-    value = costs.of_value(place.value, place.labels, frozenset(place.ops))
-    weights = [t for op in place.ops for t in costs.of_weights(op, place.value, place.labels)]
-    return [*([] if value is None else [value]), *weights]
+def _terms(
+    value: SSAValue, ops: Sequence[Operation], labels: Labels, costs: Costs
+) -> Sequence[Term]:
+    rounded = costs.of_value(value, labels, frozenset(ops))
+    weights = [term for op in ops for term in costs.of_weights(op, value, labels)]
+    return [*([] if rounded is None else [rounded]), *weights]
 
 
-def _smoothed(place: _Place, factors: Array, costs: Costs) -> str:
-    """Multiply the value by its factors and divide the weights; the key of the product."""
-    value, owner, ctx = place.value, place.value.owner, costs.ctx
-    assert isinstance(owner, Operation)
-    # The product is rounded to its type once, and the weights by what it is rounded to.
-    rounded = factors[1:].astype(np.float32)
-    weights: dict[tuple[Operation, int], Array] = {}
+def _rounded(place: Smoothed) -> NDArray[np.float32]:
+    """The factors as the product has them, which is rounded to its type once; weights are divided
+    by these."""
+    return place.factors.factors[1:].astype(np.float32)
+
+
+def _divided(place: Smoothed, costs: Costs) -> Mapping[tuple[Operation, int], Array]:
+    """The weights of the contractions behind the product."""
+    found: dict[tuple[Operation, int], Array] = {}
     for op in place.ops:
-        acc = costs.contraction(op, value)
+        acc = costs.contraction(op, place.value)
         assert acc is not None
-        array = real_array(op.operands[acc.rhs], ctx.blobs)
+        array = real_array(op.operands[acc.rhs], costs.ctx.blobs)
         assert array is not None
-        weights[op, acc.rhs] = array / rounded.astype(np.float64)[inner_channels(op, acc)]
-    replace_constants(weights, ctx)
+        by_channel = _rounded(place).astype(np.float64)
+        found[op, acc.rhs] = array / by_channel[inner_channels(op, acc)]
+    return found
+
+
+def _multiplied(place: Smoothed, ctx: QContext) -> str:
+    """Multiply the value by its factors; the key of the product."""
+    value, owner = place.value, place.value.owner
+    assert isinstance(owner, Operation)
     key = f"{keys_of(owner)[0]} smoothed"
-    shape = rounded.reshape(place.labels.shape)
+    shape = _rounded(place).reshape(place.labels.shape)
     constant = make_constant(shape, element_type(value.type), ctx.blobs)
     product = MulOp(value, constant.result)
     product.attributes[KEY] = strings([key])

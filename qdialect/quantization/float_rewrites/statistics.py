@@ -13,7 +13,7 @@ are others, but not once its ops are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from qdialect.analysis.channel_mixing import find_blocks
 from qdialect.context import QContext
 from qdialect.profile.engines import open_engine
 from qdialect.profile.instrument import Instrumented, Observed
+from qdialect.quantization.float_rewrites.importance import importances
 from qdialect.quantization.values import float_value, is_constant
 from qdialect.reference import Interpreter, argument_names
 
@@ -58,15 +59,22 @@ class Channels:
 
 @dataclass
 class Statistics:
-    """By number of a value, what is known of it, over `count` samples."""
+    """By number of a value, what is known of it, over `count` samples, and how much of the noise in
+    it comes out (`importance`), where that was tried."""
 
     channels: dict[int, Channels] = field(default_factory=dict[int, Channels])
     count: int = 0
+    importance: Mapping[int, float] = field(default_factory=dict[int, float])
 
     def of(self, function: FuncOp) -> Mapping[SSAValue, Channels]:
         """The same by the values of a function that has as many."""
         values = numbered(function)
         return {values[number]: found for number, found in self.channels.items()}
+
+    def importance_of(self, function: FuncOp) -> Mapping[SSAValue, float]:
+        """The importance by the values of a function that has as many."""
+        values = numbered(function)
+        return {values[number]: found for number, found in self.importance.items()}
 
 
 def numbered(function: FuncOp) -> Sequence[SSAValue]:
@@ -157,9 +165,10 @@ def _vectors(array: Array, dims: Sequence[int]) -> NDArray[np.float32]:
     return vectors[places].astype(np.float32)
 
 
-def measured(module: ModuleOp, ctx: QContext, samples: Iterable[Arrays], engine: str) -> Statistics:
+def measured(module: ModuleOp, ctx: QContext, samples: Sequence[Arrays], engine: str) -> Statistics:
     """Statistics along all dimensions in which the channels of groups are, or those of what
-    contractions multiply with constants; with whole vectors of what may be mixed."""
+    contractions multiply with constants; with whole vectors of what may be mixed, and what the
+    rounding of each value is worth."""
     function = Interpreter(ctx, module).function()
     numbers = {value: number for number, value in enumerate(numbered(function))}
     mixed = [group for group, _ in find_blocks(function, ctx)]
@@ -176,4 +185,6 @@ def measured(module: ModuleOp, ctx: QContext, samples: Iterable[Arrays], engine:
             kept.setdefault(numbers[value], set()).add(sums.lhs_axis(op))
     along = {number: sorted(dims) for number, dims in kept.items()}
     rows = frozenset(numbers[value] for group in mixed for value in group.values)
-    return measured_along(module, ctx, samples, engine, along, rows)
+    found = measured_along(module, ctx, samples, engine, along, rows)
+    powers = {number: each.total_power() for number, each in found.channels.items()}
+    return replace(found, importance=importances(module, ctx, powers, samples, engine))

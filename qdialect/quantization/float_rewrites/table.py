@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qdialect.quantization.float_rewrites.base import FloatRewrite
+from qdialect.quantization.float_rewrites.base import AnyRewrite
 from qdialect.quantization.float_rewrites.equalize import Equalize
 from qdialect.quantization.float_rewrites.rotate import Rotate
 from qdialect.quantization.float_rewrites.shift import Shift
@@ -14,9 +14,9 @@ CHEAP, THOROUGH = 1, 2
 """Levels of effort: what adds nothing to the graph, and all."""
 
 
-def rewrites(level: int) -> Sequence[FloatRewrite]:
+def rewrites(level: int) -> Sequence[AnyRewrite]:
     """Those of a level, in the order in which they are best done."""
-    found: list[FloatRewrite] = [Equalize()] if level >= CHEAP else []
+    found: list[AnyRewrite] = [Equalize()] if level >= CHEAP else []
     if level >= THOROUGH:
         found += [Shift(), Rotate(), Smooth(), Smooth("smooth codes", on_codes=True)]
     return found

@@ -9,13 +9,14 @@ Of a group (`analysis.channel_groups`), these are rounded:
 
 Weights by row do not care by how much their rows are multiplied: rows scale along.  A value that
 goes to nothing but movements and order-preserving ops is rounded behind them.  Noise counts over
-the power of the result of the op that it meets first: each op is taken to matter alike.
+the power of the result of the op that it meets first, times the importance of that result: what
+noise in it is in the outputs (`importance`), or 1 where nobody measured that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +26,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.channel_groups import ChannelGroup
 from qdialect.behaviors import Accumulator
 from qdialect.context import QContext
-from qdialect.numerics.channel_transforms import RoundedRows, RoundedValue, Term
+from qdialect.numerics.channel_transforms import RoundedRows, RoundedValue, Term, total_loss
 from qdialect.ops import shape_of
 from qdialect.qparams import Storage
 from qdialect.quantization.float_rewrites.statistics import Channels
@@ -51,7 +52,7 @@ class Costs:
 
     As it would be after a change: `known` and `weights` (of those constant operands that change)
     are then what they would be, and noise counts over the power of `signal`, which is what is
-    known of the function as it is.
+    known of the function as it is. `importance` of results that are not in it is 1.
     """
 
     ctx: QContext
@@ -59,17 +60,37 @@ class Costs:
     recipe: Recipe
     weights: Mapping[tuple[Operation, int], Array] = field(default_factory=_none)
     signal: Mapping[SSAValue, Channels] | None = None
+    importance: Mapping[SSAValue, float] = field(default_factory=dict[SSAValue, float])
+
+    def afterwards(
+        self,
+        known: Mapping[SSAValue, Channels],
+        weights: Mapping[tuple[Operation, int], Array] | None = None,
+    ) -> Costs:
+        """As it would be after a change, with this `known` and these weights."""
+        return replace(self, known=known, weights=weights or {}, signal=self.known)
+
+    def of_all(self) -> float:
+        """The loss of all that is known, as it is."""
+        found = 0.0
+        for value, channels in self.known.items():
+            labels = np.arange(1, channels.low.size + 1).reshape(channels.low.shape)
+            found += total_loss(self.of_labels(value, labels), np.zeros(labels.size + 1))[0]
+        return found
 
     def of_group(self, group: ChannelGroup) -> list[Term]:
         """The terms of a group; class 0 is what has the factor 1."""
-        found: list[Term] = []
-        for value, labels in group.values.items():
-            term = self.of_value(value, labels)
-            found += [] if term is None else [term]
-            for user in users(value):
-                found += self.of_weights(user, value, labels)
-            found += self._of_made(value, labels)
-        return found
+        each = (self.of_labels(value, labels) for value, labels in group.values.items())
+        return [term for terms in each for term in terms]
+
+    def of_labels(self, value: SSAValue, labels: Labels) -> list[Term]:
+        """The terms of one value: its own rounding, that of the weights that it meets, and of those
+        that make it."""
+        term = self.of_value(value, labels)
+        found: list[Term] = [] if term is None else [term]
+        for user in users(value):
+            found += self.of_weights(user, value, labels)
+        return [*found, *self._of_made(value, labels)]
 
     def of_value(
         self, value: SSAValue, labels: Labels, only: frozenset[Operation] | None = None
@@ -113,7 +134,7 @@ class Costs:
         power = along(self.known[value], [axis])[2].reshape(-1)
         rows = np.abs(np.moveaxis(weights, row, 0).reshape(weights.shape[row], -1))
         index = np.moveaxis(np.broadcast_to(inner, weights.shape), row, 0).reshape(rows.shape)
-        costs = np.full(len(rows), 1 / self._power(op.results[0]) / len(rows))
+        costs = np.full(len(rows), self._share(op) / len(rows))
         for first, chosen in _rows_alike(index):
             own = vector[first]
             if len(np.unique(own)) < 2 and self.recipe.per_channel:
@@ -143,7 +164,7 @@ class Costs:
         )
         own = channel_vector(labels, acc.result_axis(op), value)
         largest = np.tile(np.abs(rows).max(axis=1), len(own) // len(rows))
-        gains = np.full(len(own), energy * rows.shape[1] / self._power(value) / len(own))
+        gains = np.full(len(own), energy * rows.shape[1] * self._share(op) / len(own))
         squares = np.tile(np.square(rows).mean(axis=1), len(own) // len(rows))
         levels = _steps(self.recipe.weights) - 1
         powers = np.sign(own).astype(np.float64)
@@ -173,21 +194,22 @@ class Costs:
             count = shape_of(value)[axis]
             sums = np.bincount(inner, np.square(weights).reshape(-1), count).astype(np.float64)
             sums *= acc.repeats(op) / shape_of(op.results[0])[acc.result_axis(op)]
-            return _spread(sums / self._power(op.results[0]), labels, axis)
+            return _spread(sums * self._share(op), labels, axis)
         others = [other for other in op.operands if other is not value and other in self.known]
         behavior = self.ctx.behaviors.get(op)
         if behavior is not None and behavior.accumulator is not None and len(others) == 1:
-            return self._of_product(value, others[0], labels)
+            return self._of_product(op, value, labels)
         share = np.full(labels.shape, 1 / labels.size)
         if behavior is not None and behavior.grid is not None and op.name in _ADDS:
-            return share / self._power(op.results[0])
-        return share / self._power(value)
+            return share * self._share(op)
+        return share * self._importance(op) / self._power(value)
 
-    def _of_product(self, value: SSAValue, other: SSAValue, labels: Labels) -> Array:
+    def _of_product(self, op: Operation, value: SSAValue, labels: Labels) -> Array:
         """Of a matrix of values: noise meets the other side's channel of the inverse factor."""
         dims = [d for d in range(labels.ndim) if labels.shape[d] > 1]
         own = along(self.known[value], dims)[2]
-        return np.full(labels.shape, 1 / labels.size) / max(float(own.mean()), _LEAST)
+        share = self._importance(op) / max(float(own.mean()), _LEAST)
+        return np.full(labels.shape, share / labels.size)
 
     def _weights(self, op: Operation, acc: Accumulator) -> Array:
         """The constant weights of a contraction."""
@@ -195,6 +217,13 @@ class Costs:
         weights = real_array(op.operands[acc.rhs], self.ctx.blobs) if changed is None else changed
         assert weights is not None
         return weights
+
+    def _share(self, op: Operation) -> float:
+        """What noise of power 1 in the result of an op counts."""
+        return self._importance(op) / self._power(op.results[0])
+
+    def _importance(self, op: Operation) -> float:
+        return self.importance.get(op.results[0], 1.0)
 
     def _power(self, value: SSAValue) -> float:
         found = (self.signal or self.known).get(value)

@@ -9,6 +9,7 @@ was made.
 - `x86`, `xnnpack`: PT2E with torchao's quantizers, answered by PyTorch.
 - `tico`: TICO's own quantizer; `tico-gptq`: after its GPTQ of 8-bit weights, for any module.
   Answered by PyTorch with its fake quantization.
+- `int4`: torchao's weights of 4 bits in blocks of 32; answered by PyTorch.
 - others: a recipe of ai-edge-quantizer for the file that litert-torch writes, answered by LiteRT.
 """
 
@@ -99,6 +100,24 @@ def _pt2e(module: torch.nn.Module, samples: Sequence[Inputs], tool: str) -> tupl
     return (lambda inputs: made(*inputs)), _size(made)
 
 
+def _int4(module: Any, samples: Sequence[Inputs], _: str) -> tuple[Answer, int]:
+    from torchao.quantization import IntxWeightOnlyConfig, quantize_
+    from torchao.quantization.granularity import PerGroup
+    from torchao.quantization.quant_primitives import MappingType
+
+    layers = {name for name, part in module.named_modules() if isinstance(part, torch.nn.Linear)}
+    quantize_(
+        module,
+        IntxWeightOnlyConfig(import_module("torch").int4, PerGroup(32), MappingType.ASYMMETRIC),
+    )
+    rest = sum(
+        v.nbytes for n, v in module.state_dict().items() if n.removesuffix(".weight") not in layers
+    )
+    # torchao keeps codes as bytes: here half a byte a weight, and a scale and zero point a block
+    blocks = sum(part.weight.numel() for n, part in module.named_modules() if n in layers)
+    return (lambda inputs: module(*inputs)), int(rest + blocks * (1 / 2 + (4 + 1) / 32))
+
+
 def _tico(module: torch.nn.Module, samples: Sequence[Inputs], tool: str) -> tuple[Answer, int]:
     from tico.quantization import convert, prepare
     from tico.quantization.config.gptq import UniversalGPTQConfig
@@ -177,7 +196,9 @@ def main() -> None:
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value.name for value in graph.input if value.name not in constants]
     module = _module(name, Path(path), rest[0] if rest else "")
-    maker = {"x86": _pt2e, "xnnpack": _pt2e, "tico": _tico, "tico-gptq": _tico}.get(tool, _litert)
+    maker = {"x86": _pt2e, "xnnpack": _pt2e, "tico": _tico, "tico-gptq": _tico, "int4": _int4}.get(
+        tool, _litert
+    )
     with torch.no_grad():
         samples = _samples(Path(calibration), inputs)
         _fix_shapes(module, samples[0])

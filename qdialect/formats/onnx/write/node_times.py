@@ -53,10 +53,10 @@ class NodeTime:
 
 def node_times(
     models: Sequence[ModelProto | bytes | str | Path],
-    inputs: Mapping[str, NDArray[Any]],
+    inputs: Sequence[Mapping[str, NDArray[Any]]],
     seconds: float,
 ) -> list[list[NodeTime]]:
-    """Of each model the nodes that the runtime executes for `inputs` with all of its
+    """Of each model the nodes that the runtime executes for its `inputs` with all of its
     optimizations on one thread, in order. All run in turns, for about so many seconds.
 
     InputError (`runtime-refuses`, `runtime-fails`) where it does not load or run a model.
@@ -65,8 +65,8 @@ def node_times(
         profiled = [_Profiled(model, Path(folder), n) for n, model in enumerate(models)]
         began, turns = monotonic(), 0
         while turns < FEWEST or (turns < MOST and monotonic() - began < seconds):
-            for each in profiled:
-                each.engine.run(inputs)
+            for each, arrays in zip(profiled, inputs, strict=True):
+                each.engine.run(arrays)
             turns += 1
         return [each.times() for each in profiled]
 
@@ -172,6 +172,6 @@ def conversion_times(seconds: float) -> dict[str, list[tuple[int, float]]]:
     imports = [helper.make_opsetid("", 13)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=8)
     found: dict[str, list[tuple[int, float]]] = {}
-    for node in node_times([model], inputs, seconds)[0]:
+    for node in node_times([model], [inputs], seconds)[0]:
         found.setdefault(node.kind, []).append((node.elements, node.nanoseconds))
     return found

@@ -54,7 +54,8 @@ def write_node(exporter: Exporter, op: NodeOp) -> None:
 
 def _input(exporter: Exporter, op: NodeOp, value: SSAValue) -> str:
     element = element_type(value.type)
-    if is_tensor(value.type) and exporter.code(value) != DATA_TYPES.get(element):
+    other = is_tensor(value.type) and exporter.code(value) != DATA_TYPES.get(element)
+    if other and not op.reads_shape:
         raise exporter.unsupported(
             op, f"({op.op_type.data}) takes {value.type}, but its tensor has other integers"
         )
