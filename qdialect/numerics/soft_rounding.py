@@ -21,7 +21,7 @@ loss keeps those.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -59,18 +59,19 @@ class Curve:
         last = len(self.values) - 1
         place = (numbers - np.float32(self.low)) * np.float32(last / (self.high - self.low))
         inside = (place >= 0) & (place <= last)
-        place = np.clip(place, 0, last)
+        place = np.clip(place, 0, last).astype(np.float32)
         below = np.minimum(place.astype(np.int32), last - 1)
         steps = np.diff(self.values)[below]
-        slopes = steps * np.float32(last / (self.high - self.low))
-        return self.values[below] + steps * (place - below), np.where(inside, slopes, 0)
+        slopes = steps * np.float32(last / (self.high - self.low)) * inside
+        found = self.values[below] + steps * (place - below)
+        return found.astype(np.float32), slopes.astype(np.float32)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What rows are to give: `operands` x [groups, positions, K], the `results` t that are wanted
+    """What rows are to give: `operands` x [groups, positions, K], `results` f(t) that are wanted
     [groups, positions, outputs], what is added to the rows' (`offsets` c [groups, 1, outputs]), and
-    the `curve` behind (None: none)."""
+    the `curve` f behind (None: none)."""
 
     operands: Floats
     results: Floats
@@ -89,7 +90,7 @@ class Wanted:
         if self.curve is None:
             return made - self.results, np.ones((), np.float32)
         values, slopes = self.curve(made)
-        return values - self.curve(self.results)[0], slopes
+        return values - self.results, slopes
 
     def loss(self, rows: Array) -> Array:
         """E (f(w' x + c) - f(t))^2 of each row [groups, outputs]."""
@@ -120,8 +121,8 @@ def softly_rounded(
     nearest = wanted.loss(whole.rounded(rows))
     scale = np.where(nearest > 0, rows.shape[-1] / np.where(nearest > 0, nearest, 1), 0)
     logits = _Logits(np.log((part - GAMMA) / (ZETA - part)).astype(np.float32))
-    base = ((floors - whole.zeros) * whole.steps).astype(np.float32)
-    size = whole.steps.astype(np.float32)
+    base: Floats = ((floors - whole.zeros) * whole.steps).astype(np.float32)
+    size: Floats = whole.steps.astype(np.float32)
     count, first = mixed.operands.shape[1], 0
     for step in range(steps):
         if first >= count:
@@ -129,7 +130,8 @@ def softly_rounded(
         some = mixed.part(first, min(first + _PART, count))
         first += _PART
         soft, inner = rectified(logits.values)
-        errors, slopes = some.errors(base + size * soft)
+        made: Any = base + size * soft
+        errors, slopes = some.errors(made)
         pull = (2 / errors.shape[1] * scale[:, None]).astype(np.float32) * errors * slopes
         slope = (pull.swapaxes(-1, -2) @ some.operands) * size
         warm = (step / steps - _WARM) / (1 - _WARM)
@@ -147,7 +149,7 @@ def rectified(logits: Floats) -> tuple[Floats, Floats]:
     stretched = sigmoid * np.float32(ZETA - GAMMA) + np.float32(GAMMA)
     slope = np.float32(ZETA - GAMMA) * sigmoid * (1 - sigmoid)
     inside = (stretched > 0) & (stretched < 1)
-    return np.clip(stretched, 0, 1), np.where(inside, slope, 0)
+    return np.clip(stretched, 0, 1).astype(np.float32), (slope * inside).astype(np.float32)
 
 
 def sharpness(done: float) -> float:

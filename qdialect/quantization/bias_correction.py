@@ -7,8 +7,8 @@ With W' the weights that the codes name, a contraction makes an error of
 which is not zero where the x are not (behind a relu) or the products few (depthwise).  It
 is measured: the float model gets a second contraction beside each, of the same operand with
 W' - W, run on some samples.  The bias is lessened by its mean.  Padding, groups and strides
-need no care of their own.  What was found along with the weights (`Grids.shifts`) is taken
-as it is.
+need no care of their own.  Ops of which it was found along with the weights (`Grids.shifts`)
+are left to `correct_known`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class BiasCorrection:
     def __call__(self, selection: Selection, grids: Grids) -> None:
         """Correct the biases in `grids`; ops without a bias get one."""
         found = self._errors(selection, grids)
-        correct_known(selection, grids)
+        if not found:
+            return
         for op, shift in self._shifts(selection, found).items():
             _correct(op, found[op][0], shift, selection, grids)
 

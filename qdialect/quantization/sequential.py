@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Arrays = Mapping[str, NDArray[Any]]
 
-STAGES = 8
+STAGES = 32
 """How many at most."""
 _VECTORS = 4096
 """So many vectors, or 4 K, are kept of an op,"""
@@ -166,12 +166,19 @@ def _stride(columns: Floats, times: int) -> int:
 
 
 def wanted(
-    each: SharedWeights, rows: Array, found: Paired, selection: Selection, grids: Grids
+    each: SharedWeights,
+    rows: Array,
+    found: Paired,
+    selection: Selection,
+    grids: Grids,
+    *,
+    same: bool,
 ) -> Wanted:
-    """What rows of weights are to give, of the vectors that are kept."""
+    """What rows of weights are to give, of the vectors x' that are kept: what they give of x, or,
+    with `same`, of x' too."""
     exact, made = (
         np.concatenate([pair[side] for pair in found.kept], axis=2).swapaxes(1, 2)
-        for side in (0, 1)
+        for side in (int(same), 1)
     )
     wide, offsets = rows.astype(np.float32), np.zeros((len(rows), 1, rows.shape[1]), np.float32)
     curve = None
@@ -179,9 +186,13 @@ def wanted(
         offsets += _bias(each.ops[0], selection).astype(np.float32).reshape(offsets.shape)
         curve = curve_behind(each.ops[0], selection, grids)
     results = exact @ wide.swapaxes(1, 2) + offsets
+    if curve is not None:
+        results, _ = curve(results)
     if each.centered:
-        mean, mean_made = (found.astype(np.float32)[:, None, :] for found in found.means())
-        made, offsets = made - mean_made, offsets + mean @ wide.swapaxes(1, 2)
+        mean, mean_made = (each.astype(np.float32)[:, None, :] for each in found.means())
+        mean = mean_made if same else mean
+        made = made - mean_made
+        offsets += mean @ wide.swapaxes(1, 2)
     return Wanted(np.ascontiguousarray(made), results, offsets, curve)
 
 

@@ -14,7 +14,7 @@ errors of means vanish, the loss is that without means: (w' - w) Cov(x) (w' - w)
 
 Weights that several ops multiply with get one rounding, by the sum of their moments. What is found
 depends on the weights, the moments and the method alone (of one on operands of the quantized model,
-on the codes above too), so results are kept: in memory, and in a folder that a run goes on from.
+on the recipe too), so results are kept: in memory, and in a folder that a run goes on from.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
@@ -68,6 +68,8 @@ Method = Literal["gptq", "descent", "sequential", "adaround"]
 METHODS: tuple[Method, ...] = get_args(Method)
 _COLUMNWISE = ("gptq", "descent")
 """Methods that look at each op alone."""
+_NAMES = ("dynamic", "weights_only", "keep_float")
+"""What of a recipe has no order."""
 
 
 class Problem(Protocol):
@@ -142,7 +144,7 @@ class WeightRounding:
     def __call__(self, selection: Selection, grids: Grids) -> None:
         """Choose codes in `grids` again, and say how those are chosen that are written later."""
         shared = shared_weights(selection, grids)
-        whole = self._digest(selection, grids)
+        whole = self._digest(selection)
         numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
         for first, others in self._stages(shared, selection):
             stage = [*first, *others]
@@ -158,7 +160,6 @@ class WeightRounding:
                     write_codes(each, found.codes, selection, grids)
                     if found.means is not None:
                         write_shift(each, found.means, selection, grids)
-                    whole.update(found.codes.tobytes())
             # What is below sees what was written here.
             shared = [each for each in shared if each not in stage]
         self._for_later(selection)
@@ -206,11 +207,16 @@ class WeightRounding:
             found = both[0].joined(both[1])
             corrected = each.centered and len(each.ops) == 1
             mean, made = found.means()
-            order.append((each, (mean if each in first else made, made) if corrected else None))
+            same = each not in first
+            order.append((each, (made if same else mean, made) if corrected else None))
             rows, grid = each.rows()
-            near = shifted_rows(rows, both, each.centered) if each in first else rows
+            near = rows if same else shifted_rows(rows, both, each.centered)
             start = Quadratic(near, grid, found.moments(each.centered)[0], descent=True)
-            yield Soft(start, wanted(each, rows, found, selection, grids)) if keep else start
+            if keep:
+                result = wanted(each, rows, found, selection, grids, same=same)
+                yield Soft(start, result)
+            else:
+                yield start
 
     def _moments(
         self, selection: Selection, missing: Sequence[SharedWeights]
@@ -250,24 +256,25 @@ class WeightRounding:
 
     # -- what is known already -----------------------------------------------
 
-    def _digest(self, selection: Selection, grids: Grids) -> blake2b:
+    def _digest(self, selection: Selection) -> blake2b:
         """All that codes depend on but what is rounded: the model, the samples, the method; of a
-        sequential one, what the ops above compute with."""
+        sequential one, the recipe. A plan is no part of it: what was found with ops in codes is
+        taken where a plan has some of them on floats."""
         values = selection.values
         module = values.function.parent_op()
         assert isinstance(module, ModuleOp)
         whole = blake2b(digest_size=16)
         whole.update(f"{identify(module, values.ctx).digest} {self.method}".encode())
+        if self._is_sequential:
+            recipe = replace(values.recipe, plan=None)
+            for each in fields(recipe):
+                value: Any = getattr(recipe, each.name)
+                said = sorted(map(str, value)) if each.name in _NAMES else value
+                whole.update(f"{each.name} {said}".encode())
         for sample in self.samples:
             for name, array in sample.items():
                 whole.update(f"{name} {array.dtype} {array.shape}".encode())
                 whole.update(np.ascontiguousarray(array).data)
-        if self._is_sequential:
-            used = [grids.qparams.get(value) for value in values.all_values()]
-            whole.update(repr(used).encode())
-            for constant in grids.constants.values():
-                whole.update(repr(constant.qparams).encode())
-                whole.update(np.ascontiguousarray(constant.codes).data)
         return whole
 
     def _find(self, name: str) -> Rounded | None:
@@ -284,7 +291,7 @@ class WeightRounding:
         if self.state is None:
             return
         path = self._path(name)
-        arrays: dict[str, NDArray[Any]] = {"codes": found.codes.astype(np.int32)}
+        arrays: dict[str, Any] = {"codes": found.codes.astype(np.int32)}
         if found.means is not None:
             arrays["mean"], arrays["mean_made"] = found.means
         try:

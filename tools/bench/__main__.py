@@ -9,7 +9,6 @@ COMMANDS = {
     "onnx": Subcommand("tools.bench.onnx", "latency of networks in ONNX Runtime, before and after"),
     "quantize": Subcommand("tools.bench.quantize", "our quantizer against those of others"),
     "rewrites": Subcommand("tools.bench.rewrites", "what rewrites of the float model are worth"),
-    "roundings": Subcommand("tools.bench.roundings", "what ways of rounding weights are worth"),
     "calibration": Subcommand("tools.bench.calibration", "samples per second, against theirs"),
     "saturation": Subcommand("tools.bench.saturation", "sums in pairs before VNNI, simulated"),
     "placement": Subcommand("tools.bench.placement", "elements rescaled, against greedy passes"),
