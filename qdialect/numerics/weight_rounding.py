@@ -110,6 +110,19 @@ def damped(hessian: Array, fraction: float = 0.01) -> Array:
     return hessian + added[..., None] * np.eye(hessian.shape[-1])
 
 
+def shifted(rows: Array, hessian: Array, cross: Array, fraction: float = 0.01) -> Array:
+    """The rows whose products with x' are nearest to those of `rows` with x, where x' is what
+    rounding above makes of x: W (E[x x'^T] + l) (E[x' x'^T] + l)^-1, with `cross` and `hessian`
+    these moments, and l a fraction of the mean diagonal, which draws the rows to what they are.
+
+    E|W x - Ŵ x'|^2 is then the loss of Ŵ around these rows by `hessian`, and a constant.
+    """
+    added = damped(hessian, fraction) - hessian
+    right = (cross + added).swapaxes(-1, -2) @ rows.swapaxes(-1, -2)
+    found = np.linalg.solve(hessian + added, right)
+    return np.asarray(found.swapaxes(-1, -2), np.float64)
+
+
 def nearest(rows: Array, grid: Grid) -> Codes:
     """The code nearest to each weight."""
     return grid.whole(rows.shape).codes(rows)

@@ -7,7 +7,8 @@ With W' the weights that the codes name, a contraction makes an error of
 which is not zero where the x are not (behind a relu) or the products few (depthwise).  It
 is measured: the float model gets a second contraction beside each, of the same operand with
 W' - W, run on some samples.  The bias is lessened by its mean.  Padding, groups and strides
-need no care of their own.
+need no care of their own.  Ops of which it was found along with the weights (`Grids.shifts`)
+are left to `correct_known`.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class BiasCorrection:
             acc = behavior.accumulator
             if acc is None or acc.bias is None or (op, acc.rhs) not in grids.constants:
                 continue
+            if op in grids.shifts:
+                continue
             if acc.bias < len(op.operands) and (op, acc.bias) not in grids.constants:
                 continue
             real = real_array(op.operands[acc.rhs], selection.values.ctx.blobs)
@@ -125,6 +128,14 @@ class BiasCorrection:
             op: np.where(np.isfinite(total), total / len(self.samples), 0.0)
             for op, total in sums.items()
         }
+
+
+def correct_known(selection: Selection, grids: Grids) -> None:
+    """Correct the biases of ops of which is known by how much."""
+    for op, shift in grids.shifts.items():
+        acc = selection.ops[op].accumulator
+        assert acc is not None
+        _correct(op, acc, shift, selection, grids)
 
 
 def _beside(op: Operation, acc: Accumulator, error: Array, ctx: QContext) -> SSAValue:

@@ -104,6 +104,10 @@ class Grids:
     )
     #: codes of weights of ops that stay float, where they are not those of least squared error
     only_weights: dict[Operation, Coded] = field(default_factory=dict[Operation, "Coded"])
+    #: what the bias of an op is to be lessened by, where that was found along with its weights
+    shifts: dict[Operation, NDArray[np.float64]] = field(
+        default_factory=dict[Operation, "NDArray[np.float64]"]
+    )
     #: contractions that give their sums, and a rescale behind them what the value has
     sums: dict[Operation, QParams] = field(default_factory=dict[Operation, QParams])
 

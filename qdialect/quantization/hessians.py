@@ -20,8 +20,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.ops import FullyConnectedOp, MatMulOp
@@ -29,10 +28,8 @@ from qdialect.ops.contraction import ConvolutionOp, TransposedConvolutionOp
 from qdialect.ops.declare import values as attribute_values
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.ops.windows import taps, transposed_taps, windows
-from qdialect.profile.engines import open_engine
-from qdialect.profile.instrument import Instrumented, Observed
+from qdialect.quantization.operands import float_operands
 from qdialect.quantization.values import Values, float_value
-from qdialect.reference import Interpreter, argument_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -192,41 +189,9 @@ def moments(
     values: Values, ops: Sequence[Operation], samples: Sequence[Arrays], engine: str
 ) -> dict[Operation, Moments]:
     """The moments of measurable ops of a float function on samples; see the module."""
-    module = values.function.parent_op()
-    assert isinstance(module, ModuleOp)
-    clone = module.clone()
-    function = Interpreter(values.ctx, clone).function()
-    plan = Instrumented(clone, function)
-    cloned = dict(zip(values.block.ops, function.body.block.ops, strict=True))
-    arguments: dict[SSAValue, str] = dict(
-        zip(values.block.args, argument_names(function), strict=True)
-    )
-    # Ops that share an operand share what is observed of it.
-    users: dict[str, list[Operation]] = {}
-    names = dict[SSAValue, str]()
     found = {op: Moments.of_rows(*shape_of_moments(op)) for op in ops}
-    for op in ops:
-        operand = op.operands[0]
-        if operand not in names:
-            names[operand] = f"operand {len(names)}"
-            value = cloned[op].operands[0]
-            if operand in arguments:
-                plan.arguments[arguments[operand]] = (names[operand],)
-            else:
-                plan.observed.append(Observed((names[operand],), value))
-        users.setdefault(names[operand], []).append(op)
-
-    def take(key: str, array: NDArray[Any]) -> None:
-        for op in users[key]:
-            found[op].add(columns_of(op, array))
-
-    if not plan.observed:
-        for sample in samples:
-            for name, (key,) in plan.arguments.items():
-                take(key, np.asarray(sample[name]))
-        return found
-    opened = open_engine(engine, plan, values.ctx)
+    run = float_operands(values, ops, engine)
     for sample in samples:
-        for (key,), array in opened.run(sample):
-            take(key, np.asarray(array))
+        for op, array in run.of(sample):
+            found[op].add(columns_of(op, array))
     return found

@@ -1,14 +1,20 @@
 """Codes of weights of least error of each result, instead of the nearest ones.
 
+| method | codes of least error of the results of an op |
+|---|---|
+| `gptq` | column after column, on operands of the float model |
+| `descent` | from there, one weight after another |
+| `sequential` | as `descent`, on operands of the quantized model (`sequential`) |
+| `adaround` | from there, with what is behind the op (`numerics.soft_rounding`) |
+
 Between the choice of qparams and the writing of constants, the codes of the weights of each
 contraction are chosen again on the same qparams (`numerics.weight_rounding`), by the moments of
 its operand on samples (`hessians`). Where the bias will be corrected afterwards, by which
 errors of means vanish, the loss is that without means: (w' - w) Cov(x) (w' - w)^T.
 
-Weights that several ops multiply with get one rounding, by the sum of their moments. A row whose
-sums would not fit what the target adds up in keeps its codes. What is found depends on the
-weights, the moments and the method alone, so results are kept: in memory, and in a folder that a
-run goes on from.
+Weights that several ops multiply with get one rounding, by the sum of their moments. What is found
+depends on the weights, the moments and the method alone (of one on operands of the quantized model,
+on the recipe too), so results are kept: in memory, and in a folder that a run goes on from.
 """
 
 from __future__ import annotations
@@ -16,40 +22,38 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from zipfile import BadZipFile
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
-from qdialect.analysis.accumulators import signed_shift
-from qdialect.behaviors import Accumulator
 from qdialect.errors import InputError, Where
-from qdialect.numerics.sums import Span
-from qdialect.numerics.weight_rounding import Grid, damped, descend, gptq, nearest
-from qdialect.numerics.weights import Sums, positive_codes
+from qdialect.numerics.soft_rounding import Wanted, softly_rounded
+from qdialect.numerics.weight_rounding import (
+    Grid,
+    damped,
+    descend,
+    gptq,
+    nearest,
+)
 from qdialect.profile.model_identity import identify
-from qdialect.qparams import QParams
 from qdialect.quantization.dynamic import DYNAMIC
-from qdialect.quantization.grids import (
-    Constant,
-    Grids,
-    bias_storage,
-    sum_type,
-)
-from qdialect.quantization.hessians import (
-    Moments,
-    array_of,
-    batches,
-    measurable,
-    moments,
-    rows_of,
-)
+from qdialect.quantization.grids import Grids
+from qdialect.quantization.hessians import Moments, batches, measurable, moments
+from qdialect.quantization.quantized_copy import stages
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.values import offsets_of, real_array, reals_of
+from qdialect.quantization.sequential import STAGES, paired, shifted_rows, wanted
+from qdialect.quantization.shared_weights import (
+    SharedWeights,
+    shared_weights,
+    write_codes,
+    write_shift,
+)
 from qdialect.weights import replacing
 
 if TYPE_CHECKING:
@@ -57,26 +61,58 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
     Codes = NDArray[np.int64]
+    Means = tuple[Array, Array]
     Arrays = Mapping[str, NDArray[Any]]
 
-Method = Literal["gptq", "descent"]
+Method = Literal["gptq", "descent", "sequential", "adaround"]
 METHODS: tuple[Method, ...] = get_args(Method)
+_COLUMNWISE = ("gptq", "descent")
+"""Methods that look at each op alone."""
+_NAMES = ("dynamic", "weights_only", "keep_float")
+"""What of a recipe has no order."""
 
 
-class Problem(NamedTuple):
-    """Rows to round [groups, outputs, K] on a grid for a loss [groups, K, K]."""
+class Problem(Protocol):
+    """Something to round, wherever."""
+
+    def solved(self) -> Codes:
+        """The codes, as offsets from their zero points [groups, outputs, K]."""
+        ...
+
+
+class Quadratic(NamedTuple):
+    """Rows to round [groups, outputs, K] on a grid for a loss [groups, K, K]; GPTQ, and `descent`
+    from there."""
 
     rows: Array
     grid: Grid
     hessian: Array
-    method: Method
+    descent: bool
 
     def solved(self) -> Codes:
-        """The codes, as offsets from their zero points."""
+        """See `Problem`."""
         hessian = damped(self.hessian)
-        if self.method == "gptq":
-            return gptq(self.rows, self.grid, hessian)
-        return descend(self.rows, self.grid, hessian)
+        codes = gptq(self.rows, self.grid, hessian)
+        return descend(self.rows, self.grid, hessian, codes) if self.descent else codes
+
+
+class Soft(NamedTuple):
+    """Rows to round for what they are to give; from the codes of another problem."""
+
+    start: Quadratic
+    wanted: Wanted
+
+    def solved(self) -> Codes:
+        """See `Problem`."""
+        rows, grid = self.start.rows, self.start.grid
+        return softly_rounded(rows, grid, self.wanted, self.start.solved())
+
+
+class Rounded(NamedTuple):
+    """Codes, as offsets from their zero points, and the means that the bias is corrected by."""
+
+    codes: Codes
+    means: Means | None
 
 
 def in_turn(problems: Iterator[Problem]) -> Iterator[Codes]:
@@ -86,37 +122,6 @@ def in_turn(problems: Iterator[Problem]) -> Iterator[Codes]:
 
 Solve = Callable[[Iterator[Problem]], Iterator["Codes"]]
 """Solves problems, in their order; here (`in_turn`) or elsewhere."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Shared:
-    """Ops that multiply with the same weights (`real`) in the same codes, and whether their means
-    are corrected."""
-
-    constant: Constant
-    real: Array
-    centered: bool
-    ops: list[Operation] = field(default_factory=list[Operation])
-
-    def problem(self, moments: Moments, method: Method) -> Problem:
-        """The rows, on their grid."""
-        op, params = self.ops[0], self.constant.qparams
-        rows = rows_of(op, self.real)
-        # What a step is worth for each weight is what codes one above their zero name.
-        steps = rows_of(op, reals_of(self._zeros() + 1, params))
-        assert rows is not None and steps is not None
-        positive = positive_codes(params.storage)
-        hessian = moments.covariance() if self.centered else moments.second()
-        return Problem(rows, Grid(steps, -positive, positive), hessian, method)
-
-    def codes(self, offsets: Codes) -> NDArray[Any]:
-        """Offsets of rows from their zero points as codes of the constant."""
-        codes = array_of(self.ops[0], offsets) + self._zeros()
-        return codes.astype(self.constant.codes.dtype)
-
-    def _zeros(self) -> NDArray[np.int64]:
-        codes = self.constant.codes
-        return (codes - offsets_of(codes, self.constant.qparams)).astype(np.int64)
 
 
 @dataclass
@@ -130,7 +135,7 @@ class WeightRounding:
     state: Path | None = None
     solve: Solve = in_turn
     #: what was found, by the digest of what it depends on
-    _known: dict[str, Codes] = field(default_factory=dict[str, "Codes"])
+    _known: dict[str, Rounded] = field(default_factory=dict[str, Rounded])
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -138,35 +143,92 @@ class WeightRounding:
 
     def __call__(self, selection: Selection, grids: Grids) -> None:
         """Choose codes in `grids` again, and say how those are chosen that are written later."""
-        shared = _shared(selection, grids)
-        names = self._names(shared, selection)
-        missing = {
-            op: each for each in shared if self._find(names[each]) is None for op in each.ops
-        }
-        order: deque[_Shared] = deque()
-
-        def problems() -> Iterator[Problem]:
-            for each, found in self._moments(selection, missing):
-                order.append(each)
-                yield each.problem(found, self.method)
-
-        for rounded in self.solve(problems()):
-            self._keep(names[order.popleft()], rounded)
-        for each in shared:
-            if (found := self._find(names[each])) is not None:
-                _write(each, found, selection, grids)
+        shared = shared_weights(selection, grids)
+        whole = self._digest(selection)
+        numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
+        for first, others in self._stages(shared, selection):
+            stage = [*first, *others]
+            names = {each: _name(each, numbers, whole) for each in stage}
+            missing = [each for each in stage if self._find(names[each]) is None]
+            order: deque[tuple[SharedWeights, Means | None]] = deque()
+            problems = self._problems(selection, grids, missing, first, shared, order)
+            for codes in self.solve(problems):
+                each, means = order.popleft()
+                self._keep(names[each], Rounded(codes, means))
+            for each in stage:
+                if (found := self._find(names[each])) is not None:
+                    write_codes(each, found.codes, selection, grids)
+                    if found.means is not None:
+                        write_shift(each, found.means, selection, grids)
+            # What is below sees what was written here.
+            shared = [each for each in shared if each not in stage]
         self._for_later(selection)
 
+    @property
+    def _is_sequential(self) -> bool:
+        return self.method not in _COLUMNWISE
+
+    def _stages(
+        self, shared: Sequence[SharedWeights], selection: Selection
+    ) -> Sequence[tuple[Sequence[SharedWeights], Sequence[SharedWeights]]]:
+        """What is rounded one after the other: what is below nothing of its stage, and others."""
+        if not self._is_sequential or not shared:
+            return [(shared, [])]
+        parts = stages(selection, [each.ops for each in shared], STAGES)
+        first, second = ([[shared[n] for n in part[side]] for part in parts] for side in (0, 1))
+        return list(zip(first, second, strict=True))
+
+    def _problems(
+        self,
+        selection: Selection,
+        grids: Grids,
+        missing: Sequence[SharedWeights],
+        first: Sequence[SharedWeights],
+        floats: Sequence[SharedWeights],
+        order: deque[tuple[SharedWeights, Means | None]],
+    ) -> Iterator[Problem]:
+        """What is to be found for each of the missing that something can be measured of; which it
+        is goes into `order`, with means if its bias is corrected by them. The weights of `floats`
+        are not rounded yet; what comes from above their stage, those that are `first` in it make
+        up for, and others see it only to be rounded for it."""
+        if not self._is_sequential:
+            for each, found in self._moments(selection, missing):
+                order.append((each, None))
+                rows, grid = each.rows()
+                hessian = found.covariance() if each.centered else found.second()
+                yield Quadratic(rows, grid, hessian, self.method == "descent")
+            return
+        if not missing:
+            return
+        keep = self.method == "adaround"
+        for each, both in paired(
+            selection, grids, missing, floats, self.samples, self.engine, keep=keep
+        ):
+            found = both[0].joined(both[1])
+            corrected = each.centered and len(each.ops) == 1
+            mean, made = found.means()
+            same = each not in first
+            order.append((each, (made if same else mean, made) if corrected else None))
+            rows, grid = each.rows()
+            near = rows if same else shifted_rows(rows, both, each.centered)
+            start = Quadratic(near, grid, found.moments(each.centered)[0], descent=True)
+            if keep:
+                result = wanted(each, rows, found, selection, grids, same=same)
+                yield Soft(start, result)
+            else:
+                yield start
+
     def _moments(
-        self, selection: Selection, missing: Mapping[Operation, _Shared]
-    ) -> Iterator[tuple[_Shared, Moments]]:
+        self, selection: Selection, missing: Sequence[SharedWeights]
+    ) -> Iterator[tuple[SharedWeights, Moments]]:
         """The moments of all ops that share weights, as soon as all are there; of samples that
         overflow inside there are none."""
-        begun: dict[_Shared, tuple[int, Moments]] = {}
-        for batch in batches(list(missing)):
+        begun: dict[SharedWeights, tuple[int, Moments]] = {}
+        of_op = {op: each for each in missing for op in each.ops}
+        for batch in batches(list(of_op)):
             measured = moments(selection.values, batch, self.samples, self.engine)
             for op in batch:
-                each, found = missing[op], measured.pop(op)
+                each, found = of_op[op], measured.pop(op)
                 count, before = begun.pop(each, (0, None))
                 found = found if before is None else before.joined(found)
                 if count + 1 < len(each.ops):
@@ -186,50 +248,56 @@ class WeightRounding:
             if op not in known or not known[op].count:
                 return nearest(rows, grid)
             whole = grid.whole(rows.shape)
-            problem = Problem(rows[None], whole, known[op].second(), self.method)
-            return problem.solved()[0]
+            descent = self.method != "gptq"
+            return Quadratic(rows[None], whole, known[op].second(), descent).solved()[0]
 
         if known:
             selection.values.round_rows = round_rows
 
     # -- what is known already -----------------------------------------------
 
-    def _names(self, shared: Sequence[_Shared], selection: Selection) -> dict[_Shared, str]:
-        """A name of all that codes depend on: the model, the samples, and what is rounded."""
-        module = selection.values.function.parent_op()
+    def _digest(self, selection: Selection) -> blake2b:
+        """All that codes depend on but what is rounded: the model, the samples, the method; of a
+        sequential one, the recipe. A plan is no part of it: what was found with ops in codes is
+        taken where a plan has some of them on floats."""
+        values = selection.values
+        module = values.function.parent_op()
         assert isinstance(module, ModuleOp)
         whole = blake2b(digest_size=16)
-        whole.update(f"{identify(module, selection.values.ctx).digest} {self.method}".encode())
+        whole.update(f"{identify(module, values.ctx).digest} {self.method}".encode())
+        if self._is_sequential:
+            recipe = replace(values.recipe, plan=None)
+            for each in fields(recipe):
+                value: Any = getattr(recipe, each.name)
+                said = sorted(map(str, value)) if each.name in _NAMES else value
+                whole.update(f"{each.name} {said}".encode())
         for sample in self.samples:
             for name, array in sample.items():
                 whole.update(f"{name} {array.dtype} {array.shape}".encode())
                 whole.update(np.ascontiguousarray(array).data)
-        numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
-        names: dict[_Shared, str] = {}
-        for each in shared:
-            hasher = whole.copy()
-            said = [numbers[op] for op in each.ops], each.constant.qparams, each.centered
-            hasher.update(repr(said).encode())
-            hasher.update(np.ascontiguousarray(each.real).data)
-            names[each] = hasher.hexdigest()
-        return names
+        return whole
 
-    def _find(self, name: str) -> Codes | None:
+    def _find(self, name: str) -> Rounded | None:
         if name not in self._known and self.state is not None:
             # What cannot be read is found again.
-            with suppress(OSError, ValueError, EOFError):
-                self._known[name] = np.load(self._path(name)).astype(np.int64)
+            damaged = OSError, ValueError, EOFError, BadZipFile, KeyError
+            with suppress(*damaged), np.load(self._path(name)) as file:
+                means = (file["mean"], file["mean_made"]) if "mean" in file else None
+                self._known[name] = Rounded(file["codes"].astype(np.int64), means)
         return self._known.get(name)
 
-    def _keep(self, name: str, found: Codes) -> None:
+    def _keep(self, name: str, found: Rounded) -> None:
         self._known[name] = found
         if self.state is None:
             return
         path = self._path(name)
+        arrays: dict[str, Any] = {"codes": found.codes.astype(np.int32)}
+        if found.means is not None:
+            arrays["mean"], arrays["mean_made"] = found.means
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary, temporary.open("wb") as file:
-                np.save(file, found.astype(np.int32))
+                np.savez(file, **arrays)
         except OSError as error:
             reason = error.strerror or str(error)
             where = Where(str(path.parent))
@@ -239,63 +307,13 @@ class WeightRounding:
 
     def _path(self, name: str) -> Path:
         assert self.state is not None
-        return self.state / f"rounding-{name}.npy"
+        return self.state / f"rounding-{name}.npz"
 
 
-def _shared(selection: Selection, grids: Grids) -> list[_Shared]:
-    """What is to be rounded: codes of constant weights that are not exact."""
-    groups: dict[tuple[SSAValue, QParams, tuple[int, ...]], _Shared] = {}
-    recipe, blobs = selection.values.recipe, selection.values.ctx.blobs
-    for op, behavior in selection.ops.items():
-        acc = behavior.accumulator
-        constant = None if acc is None else grids.constants.get((op, acc.rhs))
-        if acc is None or constant is None or not measurable(op):
-            continue
-        real = real_array(op.operands[acc.rhs], blobs)
-        if real is None or not np.any(constant.real() - real):
-            continue
-        rows = rows_of(op, real)
-        assert rows is not None
-        key = op.operands[acc.rhs], constant.qparams, rows.shape
-        corrected = recipe.correct_bias and acc.bias is not None
-        made = _Shared(constant, real, corrected)
-        groups.setdefault(key, made).ops.append(op)
-    return list(groups.values())
-
-
-def _write(each: _Shared, offsets: Codes, selection: Selection, grids: Grids) -> None:
-    """Put codes in place of those in `grids`, but for rows whose sums do not fit in some op."""
-    before = each.constant
-    made = Constant(each.codes(offsets), before.qparams)
-    fits = np.array([rows_fit(op, made, selection, grids) for op in each.ops]).all(axis=0)
-    axis = _accumulator(each.ops[0], selection).rhs_axis(each.ops[0])
-    shape = [-1 if d == axis else 1 for d in range(made.codes.ndim)]
-    codes = np.where(fits.reshape(shape), made.codes, before.codes)
-    for op in each.ops:
-        acc = _accumulator(op, selection)
-        grids.constants[op, acc.rhs] = Constant(codes, before.qparams)
-
-
-def rows_fit(
-    op: Operation, weights: Constant, selection: Selection, grids: Grids
-) -> NDArray[np.bool_]:
-    """Which rows of weights, along the axis of channels, have sums that fit, with the bias."""
-    acc, target = _accumulator(op, selection), selection.values.ctx.target
-    runtime, params = grids.operand(op, acc.lhs), weights.qparams
-    assert runtime is not None
-    bias = None
-    if acc.bias is not None and acc.bias < len(op.operands):
-        bias = real_array(op.operands[acc.bias], selection.values.ctx.blobs)
-    stored = bias_storage(op, acc, target)
-    kind, most = sum_type(op, grids, target), min(stored.max, -stored.min)
-    sums = Sums(runtime.scale, Span.of(runtime), bias, kind, bias_most=most)
-    rows = np.moveaxis(offsets_of(weights.codes, params), acc.rhs_axis(op), 0)
-    rows = rows.reshape(len(rows), -1).astype(np.int64)
-    excess = sums.excess(rows, params.scale_array().reshape(-1), signed_shift(params))
-    return np.asarray(excess <= 1)
-
-
-def _accumulator(op: Operation, selection: Selection) -> Accumulator:
-    acc = selection.ops[op].accumulator
-    assert acc is not None
-    return acc
+def _name(each: SharedWeights, numbers: Mapping[Operation, int], whole: blake2b) -> str:
+    """A name of all that the codes of some weights depend on."""
+    hasher = whole.copy()
+    said = [numbers[op] for op in each.ops], each.constant.qparams, each.centered
+    hasher.update(repr(said).encode())
+    hasher.update(np.ascontiguousarray(each.real).data)
+    return hasher.hexdigest()

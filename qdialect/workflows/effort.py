@@ -49,8 +49,11 @@ if TYPE_CHECKING:
 SECONDS = {0: 0.0, 1: 120.0, 2: 1200.0}
 """How long steps are tried at each level, where nobody says."""
 
-ROUNDINGS: Mapping[int, Sequence[Method]] = {1: ("gptq",), 2: ("gptq", "descent")}
-"""Methods of rounding that are tried at a level."""
+ROUNDINGS: Mapping[int, Sequence[Method]] = {
+    1: ("gptq",),
+    2: ("gptq", "descent", "sequential", "adaround"),
+}
+"""Methods of rounding that are tried at a level, the fastest first."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ real ones (`real_samples.py`: those judged on are of other pictures and document
 draws others of both.  Beside it, how far the rewritten float model is from the one it was: the
 largest difference of an output over the largest number in it.
 
-Lines that the file of figures has already are not measured again.
+Lines that the file of figures has already are not measured again; other weights take another file.
 
     python -m tools.bench rewrites --models pp-lcnet minilm-l3 --seeds 1 2 3 --json rewrites.json
 """
@@ -118,7 +118,8 @@ class Bench:
         self.model = qd.load(float_model(source))
         self.target = get_target(self.options.target)
         keep = frozenset(self.options.keep_float)
-        self.recipe = replace(Recipe.of_target(self.target), keep_float=keep)
+        recipe = Recipe.of_target(self.target)
+        self.recipe = replace(recipe, keep_float=keep, weights=self.options.weights)
         engine = open_engine(self.model, ENGINE)
         parts = parts_of(self.model.module, self.model.ctx)
         self.judge = Judge(parts, [engine(feeds) for feeds in self.tests])
@@ -264,6 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", nargs="+", choices=names, default=[])
     parser.add_argument("--ways", nargs="+", choices=every, default=every, help="these alone")
     parser.add_argument("--target", default="onnxruntime")
+    parser.add_argument("--weights", default="i8", help="what weights are stored as")
     parser.add_argument("--keep-float", nargs="*", default=[], help="keys of ops left float")
     parser.add_argument("--data", choices=("made", "real"), default="real")
     parser.add_argument("--calibration", type=int, default=32, help="samples to calibrate on")
