@@ -107,9 +107,7 @@ def test_what_is_below_makes_up_for_what_is_above(chain: Net) -> None:
         for method in ("descent", "sequential", "adaround")
     }
     nearest = noise(chain, None)
-    assert found["descent"] < nearest
-    assert found["sequential"] < 0.8 * found["descent"]
-    assert found["adaround"] < 0.8 * found["descent"]
+    assert found["adaround"] < found["sequential"] < found["descent"] < nearest
 
 
 @pytest.mark.parametrize("recipe", [Recipe(), Recipe(weights="u4", per_channel=False)])
@@ -225,7 +223,7 @@ def test_the_curve_behind_is_what_the_grid_and_the_op_make(chain: Net) -> None:
         values, slopes = curve(x)
         last = keys_of(op)[0] == f"conv{DEPTH - 1}"
         assert values.min() == (curve.low if last else 0) and values.max() < 50
-        assert set(slopes.tolist()) <= {0.0, 1.0}
+        assert np.allclose(slopes, np.rint(slopes), atol=1e-6) and set(np.rint(slopes)) <= {0, 1}
 
 
 @pytest.mark.parametrize("method", ["sequential", "adaround"])

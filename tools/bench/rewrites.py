@@ -94,7 +94,6 @@ class Line:
     foretold: float | None = None
     done: str = ""
     difference: float | None = None
-    bound: float | None = None
     kept: str = ""
     seconds: float = 0.0
     said: str = ""
