@@ -107,7 +107,8 @@ def test_what_is_below_makes_up_for_what_is_above(chain: Net) -> None:
         for method in ("descent", "sequential", "adaround")
     }
     nearest = noise(chain, None)
-    assert found["adaround"] < found["sequential"] < found["descent"] < nearest
+    assert found["sequential"] < found["descent"]
+    assert max(found.values()) < 0.8 * nearest
 
 
 @pytest.mark.parametrize("recipe", [Recipe(), Recipe(weights="u4", per_channel=False)])
