@@ -39,16 +39,20 @@ class ShiftWalk(Walk):
     def results(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """Of products, only a constant that is added takes up how they moved."""
         moved = [(n, value) for n, value in enumerate(op.operands) if value in self.moved]
-        if not moved:
-            return super().results(op, behavior)
         if len(op.operands) == 2 and len(moved) == 1 and not self.inside:
             number, value = moved[0]
             use, found = self.use_of(op, 1 - number), self.of_formula(op, behavior)
             if use and found == Homogeneity({0: Fraction(1), 1: Fraction(1)}, ()):
                 return self._bias(use, value)
         for _, value in moved:
-            self.classes.pin(self.moved[value][1])
+            self.stop(value)
         return super().results(op, behavior)
+
+    def stop(self, value: SSAValue) -> None:
+        """Nor may products without a bias move, which nothing takes up."""
+        super().stop(value)
+        if value in self.moved:
+            self.classes.pin(self.moved[value][1])
 
     def _bias(self, use: tuple[Operation, int], value: SSAValue) -> Sequence[Labels] | None:
         """A constant behind products, with a number for each channel."""

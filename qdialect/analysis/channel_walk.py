@@ -82,6 +82,11 @@ class Walk:
         """A constant takes up these factors."""
         self.absorbers.append(Absorber(*use, tuple(Term(*term) for term in terms)))
 
+    def stop(self, value: SSAValue) -> None:
+        """Nothing is known of an op that takes this value: it stays as it is."""
+        if value in self.labels:
+            self.classes.pin(self.labels[value])
+
     # -- ops -----------------------------------------------------------------------
 
     def _visit(self, op: Operation) -> None:
@@ -91,8 +96,7 @@ class Walk:
             made = self.results(op, behavior)
         if made is None:
             for value in op.operands:
-                if value in self.labels:
-                    self.classes.pin(self.labels[value])
+                self.stop(value)
             return
         self.labels.update(zip(op.results, made, strict=True))
 

@@ -192,6 +192,16 @@ def test_a_missing_bias_is_made() -> None:
     assert constant_array(made, model.ctx.blobs).tolist() == [10.0, 22.0]
 
 
+@pytest.mark.parametrize(
+    ("ending", "count"),
+    [("", 0), ("%a = nn.add %p, %b : (!x, tensor<2xf32>) -> !x", 2)],
+)
+def test_products_without_a_bias_move_only_into_one(ending: str, count: int) -> None:
+    product = "%p = nn.matmul %h, %w : (!x, tensor<2x2xf32>) -> !x"
+    model = opened(rows(product, ending, results="%a" if ending else "%p"))
+    assert sum(group.size for group in find_shifts(model.function(), model.ctx)) == count
+
+
 @pytest.mark.parametrize("factors", [[1.0], [1.0, -1.0], [1.0, 0.0], [1.0, np.inf]])
 def test_factors_that_are_refused(factors: list[float]) -> None:
     model = opened(rows("%a = nn.relu %h : (!x) -> !x", OUT))
