@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import qdialect as qd
@@ -22,6 +23,7 @@ from qdialect.engines.installed import missing
 from qdialect.engines.table import ENGINES
 from tests.support import pages as run_page
 from tests.support.commands import Main, call, qopt, qopt_opt, qopt_translate
+from tests.support.decoder_model import decoder, write_steps
 from tests.support.page_models import float_model, quantized_model
 from tests.support.public_names import unlisted
 
@@ -109,6 +111,8 @@ def workplace(
         shutil.copy(ROOT / "qdialect/targets/onnxruntime_prices.json", tmp_path / "prices.json")
         if page == "quantize.md":
             shutil.copy(models / "p.json", tmp_path)
+            onnx.save(decoder(), tmp_path / "decoder.onnx")  # pyright: ignore[reportUnknownMemberType]
+            write_steps(tmp_path / "steps")
         rng = np.random.default_rng(0)
         images = rng.standard_normal((8, 3, 8, 8)).astype("f4")
         for name in ("images", "part0", "part1"):

@@ -9,68 +9,24 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 import qdialect as qd
 from qdialect.analysis.caches import find_caches
 from qdialect.cli.qopt import main
 from qdialect.quantization.recipe import Recipe
-
-WIDTH, HEADS = 32, 2
-MAKE, FLOAT = helper.make_node, onnx.TensorProto.FLOAT
+from tests.support.decoder_model import HEADS, WIDTH, decoder, write_steps
 
 
-def decoder(*, returned: bool = True, shape_read: bool = False) -> onnx.ModelProto:
-    """One attention over what came before, with names that say nothing."""
-    random = np.random.default_rng(0)
-    size, tensors, nodes = WIDTH // HEADS, list[Any](), list[Any]()
-
-    def constant(name: str, value: Any) -> str:
-        tensors.append(onnx.numpy_helper.from_array(np.asarray(value), name))
-        return name
-
-    split = constant("split", np.array([1, -1, HEADS, size]))
-    for name in "qkv":
-        weight = random.normal(0, WIDTH**-0.5, (WIDTH, WIDTH)).astype(np.float32)
-        nodes += [
-            MAKE("MatMul", ["x", constant(f"w{name}", weight)], [f"{name}0"], name=f"{name}0"),
-            MAKE("Reshape", [f"{name}0", split], [f"{name}1"], name=f"{name}1"),
-            MAKE("Transpose", [f"{name}1"], [name], name=name, perm=[0, 2, 1, 3]),
-        ]
-    nodes += [
-        MAKE("Concat", ["a", "k"], ["c"], name="c", axis=2),
-        MAKE("Concat", ["b", "v"], ["d"], name="d", axis=2),
-        MAKE("Transpose", ["c"], ["t"], name="t", perm=[0, 1, 3, 2]),
-        MAKE("MatMul", ["q", "t"], ["s"], name="s"),
-        MAKE("Softmax", ["s"], ["p"], name="p"),
-        MAKE("MatMul", ["p", "d"], ["y"], name="y"),
-    ]
-    outputs = ["y", *(["c", "d"] if returned else [])]
-    if shape_read:
-        nodes.append(MAKE("Shape", ["a"], ["n"], name="n"))
-    value = helper.make_tensor_value_info
-    grown: dict[str, Any] = {"y": [1, HEADS, 1, size]}
-    results = [value(n, FLOAT, grown.get(n, [1, HEADS, "after", size])) for n in outputs]
-    if shape_read:
-        results.append(value("n", onnx.TensorProto.INT64, [4]))
-    past = [value(n, FLOAT, [1, HEADS, "before", size]) for n in "ab"]
-    arguments = [value("x", FLOAT, [1, 1, WIDTH]), *past]
-    graph = helper.make_graph(nodes, "decoder", arguments, results, tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+def loaded(path: Path) -> Any:
+    """A file as ONNX has it."""
+    return onnx.load(path)  # pyright: ignore[reportUnknownMemberType]
 
 
 def written(folder: Path, **options: bool) -> tuple[Path, Path]:
-    """The network, and samples of it with caches of different lengths."""
+    """The network, and samples of it."""
     path, data = folder / "net.onnx", folder / "data"
-    onnx.save(decoder(**options), path)
-    data.mkdir()
-    random = np.random.default_rng(1)
-    for number in range(24):
-        shape = 1, HEADS, number // 2, WIDTH // HEADS
-        arrays = {"x": random.normal(size=(1, 1, WIDTH))}
-        arrays |= {name: random.normal(size=shape) for name in "ab"}
-        samples = {name: array.astype(np.float32) for name, array in arrays.items()}
-        np.savez(data / f"{number}.npz", **samples)  # pyright: ignore[reportArgumentType]
+    onnx.save(decoder(**options), path)  # pyright: ignore[reportUnknownMemberType]
+    write_steps(data)
     return path, data
 
 
@@ -94,7 +50,7 @@ def test_steps_with_codes_follow_the_floats(tmp_path: Path, method: Any, shape_r
     assert [(cache.input, cache.output) for cache in caches] == [("a", "c"), ("b", "d")]
     out = tmp_path / "q.onnx"
     qd.save(made.model, out)
-    stated = {p.key: p.value for p in onnx.load(out).metadata_props}["qdialect.qparams"]
+    stated = {p.key: p.value for p in loaded(out).metadata_props}["qdialect.qparams"]
     assert set(json.loads(stated)) >= {"a", "b", "c", "d"}
     sessions = [ort.InferenceSession(p, providers=["CPUExecutionProvider"]) for p in (path, out)]
     floats = {name: np.zeros((1, HEADS, 0, WIDTH // HEADS), np.float32) for name in "ab"}
@@ -137,7 +93,7 @@ def test_weights_alone_take_no_data(tmp_path: Path) -> None:
     out = tmp_path / "q.onnx"
     flags = ["-o", str(out), "--weights=u4", "--block=16", "--quiet"]
     assert main(["quantize", str(path), *flags]) == 0
-    assert [node.op_type for node in onnx.load(out).graph.node].count("MatMulNBits") == 3
+    assert [node.op_type for node in loaded(out).graph.node].count("MatMulNBits") == 3
     assert main(["quantize", str(path), *flags, "--caches"]) == 2
 
 
@@ -152,7 +108,7 @@ def test_a_program_of_pytorch_takes_four_bits_without_data(tmp_path: Path) -> No
     out = tmp_path / "q.onnx"
     flags = ["--weights=u4", "--block=32", "--quiet"]
     assert main(["quantize", str(tmp_path / "net.pt2"), "-o", str(out), *flags]) == 0
-    assert [node.op_type for node in onnx.load(out).graph.node].count("MatMulNBits") == 4
+    assert [node.op_type for node in loaded(out).graph.node].count("MatMulNBits") == 4
     session = ort.InferenceSession(out, providers=["CPUExecutionProvider"])
     (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     with torch.no_grad():
