@@ -9,7 +9,7 @@ What is made least over the v, by Adam on a part of the positions at a time, is
 
     sum over rows of  E (f(w' x + c) - f(t))^2  K / n   +   l sum over weights of 1 - |2 h - 1|^b
 
-for operands x of K numbers, results t that are wanted (of the float network, with operands that
+for operands x of K numbers, results t that are asked for (of the float network, with operands that
 are exact), an activation f behind, and n the loss of the nearest codes, so that both terms are
 about as large as there are weights. The second draws each h to 0 or 1: it is left out for the
 first part of the steps, and b falls from 20 to 2 in the rest (Nagel et al., 2020). Where the codes
@@ -68,8 +68,8 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What rows are to give: `operands` x [groups, positions, K], `results` f(t) that are wanted
+class Expected:
+    """What rows are to give: `operands` x [groups, positions, K], `results` f(t) that are asked for
     [groups, positions, outputs], what is added to the rows' (`offsets` c [groups, 1, outputs]), and
     the `curve` f behind (None: none)."""
 
@@ -78,9 +78,9 @@ class Wanted:
     offsets: Floats
     curve: Curve | None = None
 
-    def part(self, first: int, last: int) -> Wanted:
+    def part(self, first: int, last: int) -> Expected:
         """Some of the positions."""
-        return Wanted(
+        return Expected(
             self.operands[:, first:last], self.results[:, first:last], self.offsets, self.curve
         )
 
@@ -99,7 +99,7 @@ class Wanted:
 
 
 def softly_rounded(
-    rows: Array, grid: Grid, wanted: Wanted, start: Codes, steps: int = STEPS, seed: int = 0
+    rows: Array, grid: Grid, expected: Expected, start: Codes, steps: int = STEPS, seed: int = 0
 ) -> Codes:
     """Codes of rows [groups, outputs, K] on a grid of integers; `start` for a row that is no better
     with others. What is found depends on the arguments alone."""
@@ -111,14 +111,14 @@ def softly_rounded(
     floors = np.clip(floors, grid.low, grid.high - 1)
     # Before the sigmoid: what makes h the part that is lost.
     part = np.clip(exact - floors, 0.01, 0.99)
-    order = np.random.default_rng(seed).permutation(wanted.operands.shape[1])
-    mixed = Wanted(
-        np.ascontiguousarray(wanted.operands[:, order]),
-        np.ascontiguousarray(wanted.results[:, order]),
-        wanted.offsets,
-        wanted.curve,
+    order = np.random.default_rng(seed).permutation(expected.operands.shape[1])
+    mixed = Expected(
+        np.ascontiguousarray(expected.operands[:, order]),
+        np.ascontiguousarray(expected.results[:, order]),
+        expected.offsets,
+        expected.curve,
     )
-    nearest = wanted.loss(whole.rounded(rows))
+    nearest = expected.loss(whole.rounded(rows))
     scale = np.where(nearest > 0, rows.shape[-1] / np.where(nearest > 0, nearest, 1), 0)
     logits = _Logits(np.log((part - GAMMA) / (ZETA - part)).astype(np.float32))
     base: Floats = ((floors - whole.zeros) * whole.steps).astype(np.float32)
@@ -139,7 +139,7 @@ def softly_rounded(
             slope += np.float32(_WEIGHT) * push(soft, sharpness(warm))
         logits.descend(slope * inner)
     codes = (floors + (rectified(logits.values)[0] >= 0.5)).astype(np.int64)
-    better = wanted.loss(whole.numbers(codes)) < wanted.loss(whole.numbers(start))
+    better = expected.loss(whole.numbers(codes)) < expected.loss(whole.numbers(start))
     return np.where(better[..., None], codes, start)
 
 

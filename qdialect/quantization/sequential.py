@@ -19,7 +19,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.numerics.soft_rounding import Curve, Wanted
+from qdialect.numerics.soft_rounding import Curve, Expected
 from qdialect.numerics.weight_rounding import loss, shifted
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.hessians import Moments, batches, columns_of, shape_of_moments
@@ -165,7 +165,7 @@ def _stride(columns: Floats, times: int) -> int:
     return max(positions * times // max(most, 1), 1)
 
 
-def wanted(
+def expected_of(
     each: SharedWeights,
     rows: Array,
     found: Paired,
@@ -173,7 +173,7 @@ def wanted(
     grids: Grids,
     *,
     same: bool,
-) -> Wanted:
+) -> Expected:
     """What rows of weights are to give, of the vectors x' that are kept: what they give of x, or,
     with `same`, of x' too."""
     exact, made = (
@@ -193,7 +193,7 @@ def wanted(
         mean = mean_made if same else mean
         made = made - mean_made
         offsets += mean @ wide.swapaxes(1, 2)
-    return Wanted(np.ascontiguousarray(made), results, offsets, curve)
+    return Expected(np.ascontiguousarray(made), results, offsets, curve)
 
 
 def _bias(op: Operation, selection: Selection) -> Array:

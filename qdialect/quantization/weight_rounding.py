@@ -33,7 +33,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qdialect.errors import InputError, Where
-from qdialect.numerics.soft_rounding import Wanted, softly_rounded
+from qdialect.numerics.soft_rounding import Expected, softly_rounded
 from qdialect.numerics.weight_rounding import (
     Grid,
     damped,
@@ -47,7 +47,7 @@ from qdialect.quantization.grids import Grids
 from qdialect.quantization.hessians import Moments, batches, measurable, moments
 from qdialect.quantization.quantized_copy import stages
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.sequential import STAGES, paired, shifted_rows, wanted
+from qdialect.quantization.sequential import STAGES, expected_of, paired, shifted_rows
 from qdialect.quantization.shared_weights import (
     SharedWeights,
     shared_weights,
@@ -100,12 +100,12 @@ class Soft(NamedTuple):
     """Rows to round for what they are to give; from the codes of another problem."""
 
     start: Quadratic
-    wanted: Wanted
+    expected: Expected
 
     def solved(self) -> Codes:
         """See `Problem`."""
         rows, grid = self.start.rows, self.start.grid
-        return softly_rounded(rows, grid, self.wanted, self.start.solved())
+        return softly_rounded(rows, grid, self.expected, self.start.solved())
 
 
 class Rounded(NamedTuple):
@@ -213,7 +213,7 @@ class WeightRounding:
             near = rows if same else shifted_rows(rows, both, each.centered)
             start = Quadratic(near, grid, found.moments(each.centered)[0], descent=True)
             if keep:
-                result = wanted(each, rows, found, selection, grids, same=same)
+                result = expected_of(each, rows, found, selection, grids, same=same)
                 yield Soft(start, result)
             else:
                 yield start

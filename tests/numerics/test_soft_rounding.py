@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qdialect.numerics.soft_rounding import (
     Curve,
-    Wanted,
+    Expected,
     push,
     rectified,
     sharpness,
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 def problem(
     random: np.random.Generator, shape: tuple[int, int, int], positions: int, curve: Curve | None
-) -> tuple[Array, Grid, Wanted, Array]:
+) -> tuple[Array, Grid, Expected, Array]:
     """Rows, a grid, what they are to give, and the second moments, of operands that go together."""
     groups, _, depth = shape
     mixed = random.normal(size=(groups, positions, depth)) @ random.normal(
@@ -36,8 +36,8 @@ def problem(
     results = (x @ rows.swapaxes(1, 2) + offsets).astype(np.float32)
     if curve is not None:
         results, _ = curve(results)
-    wanted = Wanted(x.astype(np.float32), results, offsets.astype(np.float32), curve)
-    return rows, grid, wanted, damped(x.swapaxes(1, 2) @ x / positions)
+    expected = Expected(x.astype(np.float32), results, offsets.astype(np.float32), curve)
+    return rows, grid, expected, damped(x.swapaxes(1, 2) @ x / positions)
 
 
 RELU = Curve(0.0, 40.0, np.array([0, 40], np.float32))
@@ -52,28 +52,28 @@ def test_never_worse_than_the_start(
     start: str, shape: tuple[int, int, int], curve: Curve | None
 ) -> None:
     random = np.random.default_rng(sum(shape))
-    rows, grid, wanted, hessian = problem(random, shape, 300, curve)
+    rows, grid, expected, hessian = problem(random, shape, 300, curve)
     before = nearest(rows, grid) if start == "nearest" else gptq(rows, grid, hessian)
-    found = softly_rounded(rows, grid, wanted, before, steps=300)
+    found = softly_rounded(rows, grid, expected, before, steps=300)
     whole = grid.whole(rows.shape)
-    losses = [wanted.loss(whole.numbers(codes)) for codes in (before, found)]
+    losses = [expected.loss(whole.numbers(codes)) for codes in (before, found)]
     assert (losses[1] <= losses[0]).all()
     assert start == "gptq" or losses[1].sum() < 0.97 * losses[0].sum()
     assert found.dtype == np.int64 and found.min() >= -3 and found.max() <= 3
-    assert np.array_equal(found, softly_rounded(rows, grid, wanted, before, steps=300))
+    assert np.array_equal(found, softly_rounded(rows, grid, expected, before, steps=300))
 
 
 @pytest.mark.parametrize("curve", [None, RELU], ids=["none", "relu"])
 def test_near_the_best_of_all_roundings(curve: Curve | None) -> None:
     random, excess = np.random.default_rng(2), list[float]()
     for _ in range(8):
-        rows, grid, wanted, _ = problem(random, (1, 1, 6), 200, curve)
+        rows, grid, expected, _ = problem(random, (1, 1, 6), 200, curve)
         whole = grid.whole(rows.shape)
         floors = np.clip(np.floor(rows / whole.steps), -3, 2)
         every = [floors + np.array(up) for up in product((0, 1), repeat=6)]
-        best = min(float(wanted.loss(whole.numbers(codes.astype(int)))[0, 0]) for codes in every)
-        found = softly_rounded(rows, grid, wanted, nearest(rows, grid))
-        excess.append(float(wanted.loss(whole.numbers(found))[0, 0]) / best)
+        best = min(float(expected.loss(whole.numbers(codes.astype(int)))[0, 0]) for codes in every)
+        found = softly_rounded(rows, grid, expected, nearest(rows, grid))
+        excess.append(float(expected.loss(whole.numbers(found))[0, 0]) / best)
     assert np.median(excess) < 1.05 and np.mean(excess) < 1.5
 
 
