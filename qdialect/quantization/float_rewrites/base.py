@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from qdialect.context import QContext
+from qdialect.numerics.channel_transforms import Factors
 from qdialect.quantization.float_rewrites.apply import as_many_as_fit
 from qdialect.quantization.float_rewrites.statistics import Statistics
 from qdialect.quantization.float_rewrites.terms import Costs
@@ -57,6 +58,23 @@ class Choice(Protocol):
     def after(self) -> float:
         """After the change."""
         ...
+
+
+@dataclass(frozen=True)
+class ByFactors:
+    """Of a choice of factors of channels, what is lost without and with them (`Choice`)."""
+
+    factors: Factors
+
+    @property
+    def before(self) -> float:
+        """See `Choice`."""
+        return self.factors.before
+
+    @property
+    def after(self) -> float:
+        """See `Choice`."""
+        return self.factors.after
 
 
 C = TypeVar("C", bound=Choice)

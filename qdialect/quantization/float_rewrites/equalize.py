@@ -14,33 +14,22 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 
 from qdialect.analysis.channel_groups import ChannelGroup, find_groups
-from qdialect.numerics.channel_transforms import Factors, least_factors
+from qdialect.numerics.channel_transforms import least_factors
 from qdialect.quantization.float_rewrites.apply import scale_channels
-from qdialect.quantization.float_rewrites.base import FloatRewrite
+from qdialect.quantization.float_rewrites.base import ByFactors, FloatRewrite
 from qdialect.quantization.float_rewrites.terms import Costs
 
 
 @dataclass(frozen=True)
-class Scaled:
+class Scaled(ByFactors):
     """The factors of a group."""
 
     group: ChannelGroup
-    factors: Factors
 
     @property
     def channels(self) -> int:
         """See `Choice`."""
         return self.group.size
-
-    @property
-    def before(self) -> float:
-        """See `Choice`."""
-        return self.factors.before
-
-    @property
-    def after(self) -> float:
-        """See `Choice`."""
-        return self.factors.after
 
 
 @dataclass(frozen=True)
@@ -54,7 +43,7 @@ class Equalize(FloatRewrite[Scaled]):
         """See `FloatRewrite`."""
         for group in find_groups(function, costs.ctx):
             tied = np.arange(group.size + 1) == 0
-            yield Scaled(group, least_factors(costs.of_group(group), group.size + 1, tied))
+            yield Scaled(least_factors(costs.of_group(group), group.size + 1, tied), group)
 
     def change(self, chosen: Sequence[Scaled], costs: Costs) -> tuple[()]:
         """See `FloatRewrite`."""

@@ -25,13 +25,13 @@ from qdialect.analysis.channel_groups import find_groups
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.dialects.onnx import strings
-from qdialect.numerics.channel_transforms import Factors, Term, least_factors
+from qdialect.numerics.channel_transforms import Term, least_factors
 from qdialect.ops import MulOp, keys_of, make_constant, shape_of
 from qdialect.ops.keys import KEY
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import UniformType, element_type, with_element
 from qdialect.quantization.float_rewrites.apply import replace_constants
-from qdialect.quantization.float_rewrites.base import FloatRewrite
+from qdialect.quantization.float_rewrites.base import ByFactors, FloatRewrite
 from qdialect.quantization.float_rewrites.terms import Costs, inner_channels
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.values import float_value, real_array
@@ -44,29 +44,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Smoothed:
+class Smoothed(ByFactors):
     """Contractions of one value, which has these labels for them alone, and their factors."""
 
     value: SSAValue
     ops: tuple[Operation, ...]
     axis: int
     labels: Labels
-    factors: Factors
 
     @property
     def channels(self) -> int:
         """See `Choice`."""
         return self.labels.size
-
-    @property
-    def before(self) -> float:
-        """See `Choice`."""
-        return self.factors.before
-
-    @property
-    def after(self) -> float:
-        """See `Choice`."""
-        return self.factors.after
 
 
 @dataclass(frozen=True)
@@ -85,7 +74,7 @@ class Smooth(FloatRewrite[Smoothed]):
             count = labels.size + 1
             terms = _terms(value, ops, labels, costs)
             factors = least_factors(terms, count, np.arange(count) == 0)
-            yield Smoothed(value, ops, axis, labels, factors)
+            yield Smoothed(factors, value, ops, axis, labels)
 
     def change(self, chosen: Sequence[Smoothed], costs: Costs) -> Iterable[str]:
         """See `FloatRewrite`."""
