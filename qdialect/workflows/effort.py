@@ -150,9 +150,11 @@ class _Search:
             self.steps.append(Step(name, None, False, monotonic() - began, why=made))
             return
         state, done = made
-        scores = while_hopeful(self._scores, self._scored(state))
+        # Of a step that is surely better all samples were run.
+        answers: list[Arrays] = []
+        scores = while_hopeful(self._scores, self._scoring.scores(self._noted(state, answers)))
         gains = gains_of(self._scores, scores)
-        quality = self._quality(state) if surely(gains) else None
+        quality = self._scoring.quality(answers) if surely(gains) else None
         worse = None if quality is None else _worse(quality, self._whole)
         kept = quality is not None and worse is None
         if worse is not None:
@@ -163,11 +165,11 @@ class _Search:
         self._longest = max(self._longest, took)
         self.steps.append(Step(name, fmean(gains), kept, took, done))
 
-    def _scored(self, state: State) -> Iterator[float]:
-        return self._scoring.scores(self._answers(state))
-
-    def _quality(self, state: State) -> Quality:
-        return self._scoring.quality(self._answers(state))
+    def _noted(self, state: State, answers: list[Arrays]) -> Iterator[Arrays]:
+        """The answers of a state, each of which is also kept in `answers`."""
+        for each in self._answers(state):
+            answers.append(each)
+            yield each
 
     def _answers(self, state: State) -> Iterator[Arrays]:
         model, correct = state.model, self.effort.correct
