@@ -20,27 +20,30 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
-from qdialect.analysis.channel_groups import ChannelGroup
 from qdialect.analysis.channel_labels import Labels, Term
-from qdialect.analysis.channel_mixing import fibre_dim
+from qdialect.analysis.channel_mixing import Block, Matrices, Mixable, fibre_dim
 from qdialect.context import QContext
-from qdialect.quantization.float_rewrites.apply import constant_numbers, replace_constants
+from qdialect.quantization.float_rewrites.apply import (
+    constant_numbers,
+    replace_constants,
+    scaled_constants,
+)
 
 Array = NDArray[np.float64]
+_TOLERANCE = 1e-9
 
-
-Mixed = tuple[ChannelGroup, Sequence[int], Array]
-"""Classes of a group, in the order of the rows of a matrix, and the matrix that mixes them."""
+Mixed = tuple[Mixable, Block, Array]
+"""A block of a group, and the matrix that mixes its classes, in their order."""
 
 
 def mix_channels(changes: Iterable[Mixed], ctx: QContext) -> int:
-    """Multiply the channels of blocks by invertible matrices; how many constants changed. A class
-    is in one change at most.
+    """Multiply the channels of blocks by matrices, once the gains of their groups are 1; how many
+    constants changed. A class is in one change at most.
 
     In the reals the function stays as it was. In floats every new constant is rounded once, after
-    a product in float64, and what is computed grows with the condition of the matrix, which is
-    1 for a rotation. ValueError for a matrix that is not square or cannot be inverted,
-    NotFiniteError where a constant would overflow; nothing is changed then.
+    products in float64, and what is computed grows with the condition of the matrix, which is
+    1 for a rotation. ValueError for a matrix that is not square, cannot be inverted or is none of
+    those of its block, NotFiniteError where a constant would overflow; nothing is changed then.
     """
     arrays = mixed_constants(changes, ctx)
     replace_constants(arrays, ctx)
@@ -51,36 +54,44 @@ def mixed_constants(
     changes: Iterable[Mixed], ctx: QContext
 ) -> Mapping[tuple[Operation, int], Array]:
     """What constant operands, by op and number, would be. ValueError as in `mix_channels`."""
-    arrays: dict[tuple[Operation, int], Array] = {}
-    for group, block, matrix in changes:
+    changes = list(changes)
+    gains = {id(gain): gain for mixable, _, _ in changes for gain in mixable.gains}
+    arrays = scaled_constants([(gain.group, gain.factors) for gain in gains.values()], ctx)
+    for mixable, block, matrix in changes:
         sides = _sides(block, matrix)
-        for absorber in group.absorbers:
+        for absorber in mixable.group.absorbers:
             use = absorber.op, absorber.operand
             for term in absorber.terms:
-                if np.isin(np.abs(term.labels), block).any():
+                if np.isin(np.abs(term.labels), block.classes).any():
                     array = arrays.get(use)
                     array = (
                         constant_numbers(use, ctx).astype(np.float64) if array is None else array
                     )
-                    arrays[use] = _mixed(array, term, block, sides)
+                    arrays[use] = _mixed(array, term, block.classes, sides)
     return arrays
 
 
-def mixed_value(array: Array, labels: Labels, block: Sequence[int], matrix: Array) -> Array:
+def mixed_value(array: Array, labels: Labels, block: Block, matrix: Array) -> Array:
     """What a value with these labels would be; further dimensions come first."""
-    if not np.isin(np.abs(labels), block).any():
+    if not np.isin(np.abs(labels), block.classes).any():
         return array
-    return _mixed(array, Term(labels, 1), block, _sides(block, matrix))
+    return _mixed(array, Term(labels, 1), block.classes, _sides(block, matrix))
 
 
-def _sides(block: Sequence[int], matrix: Array) -> Mapping[int, Array]:
+def _sides(block: Block, matrix: Array) -> Mapping[int, Array]:
     """The matrix by the sign of labels: of the inverse factor, its inverse transposed."""
-    if matrix.shape != (len(block), len(block)):
-        raise ValueError(f"expects a matrix of {len(block)} rows and columns")
+    size = len(block.classes)
+    if matrix.shape != (size, size):
+        raise ValueError(f"expects a matrix of {size} rows and columns")
     try:
-        return {1: matrix, -1: np.linalg.inv(matrix).T.astype(np.float64)}
+        sides = {1: matrix, -1: np.linalg.inv(matrix).T.astype(np.float64)}
     except np.linalg.LinAlgError:
         raise ValueError("the matrix has no inverse") from None
+    if block.matrices >= Matrices.ORTHOGONAL and np.abs(sides[1] - sides[-1]).max() > _TOLERANCE:
+        raise ValueError("the matrix is not orthogonal")
+    if block.matrices >= Matrices.KEEPING_ONES and np.abs(matrix.sum(1) - 1).max() > _TOLERANCE:
+        raise ValueError("the matrix does not keep the vector of ones")
+    return sides
 
 
 def _mixed(array: Array, term: Term, block: Sequence[int], sides: Mapping[int, Array]) -> Array:
