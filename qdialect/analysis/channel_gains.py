@@ -168,7 +168,7 @@ def _factors(use: Use, term: Term, size: int, ctx: QContext) -> NDArray[np.float
     numbers = constant_array(constant, ctx.blobs).astype(np.float64)
     if not (np.isfinite(numbers) & (numbers != 0)).all():
         return None
-    wanted = np.where(term.labels * term.sign > 0, 1 / numbers, numbers)
+    expected = np.where(term.labels * term.sign > 0, 1 / numbers, numbers)
     factors = np.ones(size + 1)
-    factors[np.abs(term.labels)] = wanted
-    return factors[1:] if (factors[np.abs(term.labels)] == wanted).all() else None
+    factors[np.abs(term.labels)] = expected
+    return factors[1:] if (factors[np.abs(term.labels)] == expected).all() else None
