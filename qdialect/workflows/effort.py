@@ -22,6 +22,7 @@ from statistics import fmean
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from qdialect.quantization.float_rewrites.float_bounds import NoBoundError, float_bounds, worst
 from qdialect.quantization.float_rewrites.statistics import measured
 from qdialect.quantization.float_rewrites.table import rewrites
 from qdialect.quantization.search import Scoring, gains_of, surely, while_hopeful
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from qdialect.profile.record import Profile
     from qdialect.quantization.apply_profile import Correct
     from qdialect.quantization.float_rewrites.base import AnyRewrite, Foretold
+    from qdialect.quantization.float_rewrites.float_bounds import FloatBound
     from qdialect.quantization.float_rewrites.statistics import Statistics
     from qdialect.quantization.quality import Quality
     from qdialect.quantization.recipe import Recipe
@@ -159,11 +161,14 @@ class _Search:
         kept = quality is not None and worse is None
         if worse is not None:
             done += f"; {worse}"
+        bound: FloatBound | str = ""
         if quality is not None and kept:
+            if state.model is not self.best.model:
+                bound = _in_float32(self.best.model, state.model, self.effort.samples[0])
             self.best, self._scores, self._whole = state, scores, quality
         took = monotonic() - began
         self._longest = max(self._longest, took)
-        self.steps.append(Step(name, fmean(gains), kept, took, done))
+        self.steps.append(Step(name, fmean(gains), kept, took, done, in_float32=bound))
 
     def _noted(self, state: State, answers: list[Arrays]) -> Iterator[Arrays]:
         """The answers of a state, each of which is also kept in `answers`."""
@@ -229,6 +234,14 @@ def _worse(quality: Quality, before: Quality) -> str | None:
     if quality.worst_db < before.worst_db:
         return f"over all samples {before.worst_db - quality.worst_db:.1f} dB would be lost"
     return None
+
+
+def _in_float32(before: Model, after: Model, sample: Arrays) -> FloatBound | str:
+    """How far a rewritten model is at most from what it was, or why there is no bound."""
+    try:
+        return worst(float_bounds((before.module, before.ctx), (after.module, after.ctx), sample))
+    except NoBoundError as error:
+        return str(error)
 
 
 def _copy(model: Model) -> Model:
