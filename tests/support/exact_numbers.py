@@ -76,11 +76,10 @@ def random_rationals(shape: tuple[int, ...], random: np.random.Generator) -> Num
     return found
 
 
-def clipped(array: Any, low: float, high: float) -> Any:
+def clipped(numbers: Any, low: float, high: float) -> Any:
     """min(max(x, low), high), of rationals too."""
-    if not isinstance(array, np.ndarray):
-        return array.clip(low, high)
-    numbers: Any = array
+    if getattr(numbers, "dtype", None) != np.object_:
+        return numbers.clip(low, high)
     if isfinite(low):
         numbers = np.maximum(numbers, exactly(low))
     return np.minimum(numbers, exactly(high)) if isfinite(high) else numbers
