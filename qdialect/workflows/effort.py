@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 SECONDS = {0: 0.0, 1: 120.0, 2: 1200.0}
 """How long steps are tried at each level, where nobody says."""
 
+_ELEMENTS = 2
+"""Of how many elements of an output a bound is derived."""
+
 ROUNDINGS: Mapping[int, Sequence[Method]] = {
     1: ("gptq",),
     2: ("gptq", "descent", "sequential", "adaround"),
@@ -103,7 +106,7 @@ class Effort:
         attempts = search.attempts()
         for name, make in self.watch(attempts, len(attempts)):
             search.attempt(name, make)
-        return Improved(search.best, search.steps)
+        return Improved(search.best, search.bounded())
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,8 @@ class _Search:
     def __init__(self, effort: Effort, start: State) -> None:
         self.effort, self.best = effort, start
         self.steps: list[Step] = []
+        #: of rewrites that were kept, by the number of the step: the model before and after
+        self._rewrites: dict[int, tuple[Model, Model]] = {}
         self._began, self._longest = monotonic(), 0.0
         self._known: tuple[Model, Statistics] | None = None
         model, run = start.model, effort.open_run
@@ -161,14 +166,22 @@ class _Search:
         kept = quality is not None and worse is None
         if worse is not None:
             done += f"; {worse}"
-        bound: FloatBound | str = ""
         if quality is not None and kept:
             if state.model is not self.best.model:
-                bound = _in_float32(self.best.model, state.model, self.effort.samples[0])
+                self._rewrites[len(self.steps)] = self.best.model, state.model
             self.best, self._scores, self._whole = state, scores, quality
         took = monotonic() - began
         self._longest = max(self._longest, took)
-        self.steps.append(Step(name, fmean(gains), kept, took, done, in_float32=bound))
+        self.steps.append(Step(name, fmean(gains), kept, took, done))
+
+    def bounded(self) -> Sequence[Step]:
+        """The steps, rewrites with a bound of what they changed in float32 while time lets."""
+        steps, sample = list(self.steps), self.effort.samples[0]
+        for number, (before, after) in self._rewrites.items():
+            is_late = monotonic() - self._began > self.effort.seconds
+            bound = "there was no time" if is_late else _in_float32(before, after, sample)
+            steps[number] = replace(steps[number], in_float32=bound)
+        return steps
 
     def _noted(self, state: State, answers: list[Arrays]) -> Iterator[Arrays]:
         """The answers of a state, each of which is also kept in `answers`."""
@@ -239,7 +252,8 @@ def _worse(quality: Quality, before: Quality) -> str | None:
 def _in_float32(before: Model, after: Model, sample: Arrays) -> FloatBound | str:
     """How far a rewritten model is at most from what it was, or why there is no bound."""
     try:
-        return worst(float_bounds((before.module, before.ctx), (after.module, after.ctx), sample))
+        first, second = ((model.module, model.ctx) for model in (before, after))
+        return worst(float_bounds(first, second, sample, elements=_ELEMENTS))
     except NoBoundError as error:
         return str(error)
 

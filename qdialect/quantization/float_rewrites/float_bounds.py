@@ -57,7 +57,7 @@ Program = tuple[ModuleOp, QContext]
 """A module and its session."""
 
 ELEMENTS = 8
-"""Of how many elements of an output the slopes are taken."""
+"""Of how many elements of an output the slopes are taken, where nobody says."""
 MOST_PRODUCTS = 2**33
 """Of how many products a model may consist: all steps are kept."""
 _DEVIATIONS = 6.0
@@ -138,8 +138,11 @@ def worst(bounds: Iterable[FloatBound]) -> FloatBound:
     return max(bounds, key=lambda each: each.relative(each.first_order))
 
 
-def float_bounds(before: Program, after: Program, sample: Arrays) -> Sequence[FloatBound]:
-    """A bound for each float output; NoBoundError where there is none."""
+def float_bounds(
+    before: Program, after: Program, sample: Arrays, elements: int = ELEMENTS
+) -> Sequence[FloatBound]:
+    """A bound for each float output, the latter two of so many elements (that where the programs
+    are furthest apart, others evenly spread); NoBoundError where there is none."""
     names = output_names(Interpreter(before[1], before[0]).function())
     try:
         strict = [_outputs(Rounded, *each, sample) for each in (before, after)]
@@ -149,17 +152,19 @@ def float_bounds(before: Program, after: Program, sample: Arrays) -> Sequence[Fl
     found: list[FloatBound] = []
     for name, first, second, *sides in zip(names, *strict, *traced, strict=True):
         if isinstance(first, Rounded) and isinstance(second, Rounded) and first.value.size:
-            found.append(_between(name, first, second, sides))
+            found.append(_between(name, first, second, sides, elements))
     if not found:
         raise NoBoundError("no output is floats")
     return found
 
 
-def _between(name: str, first: Rounded, second: Rounded, sides: Sequence[Any]) -> FloatBound:
+def _between(
+    name: str, first: Rounded, second: Rounded, sides: Sequence[Any], count: int
+) -> FloatBound:
     """The bound of one output, of which `sides` are the steps."""
     apart = np.abs(first.value - second.value).reshape(-1) * SLACK
     strict = first.bound.reshape(-1) + second.bound.reshape(-1) + apart
-    elements = _evenly(apart)
+    elements = _evenly(apart, count)
     bound = likely = 0.0
     for element in elements:
         a, b = (side.error_of(element) for side in sides)
@@ -171,9 +176,9 @@ def _between(name: str, first: Rounded, second: Rounded, sides: Sequence[Any]) -
     return FloatBound(name, most, bound, min(likely, bound), largest, len(elements))
 
 
-def _evenly(apart: NDArray[np.float64]) -> Sequence[int]:
+def _evenly(apart: NDArray[np.float64], count: int) -> Sequence[int]:
     """Elements spread evenly, with that where two models are furthest apart."""
-    count = min(ELEMENTS, apart.size)
+    count = min(count, apart.size)
     spread = np.linspace(0, apart.size - 1, count).astype(int).tolist()
     return spread if count == apart.size else [int(apart.argmax()), *spread[1:]]
 
