@@ -210,7 +210,7 @@ class Traced:
     def reshape(self, *shape: int) -> Traced:
         """The same elements."""
         old = self.shape
-        return Traced(self.value.reshape(*shape), None, (self, lambda g: g.reshape(old)))
+        return Traced(self.value.reshape(shape), None, (self, lambda g: g.reshape(old)))
 
     def swapaxes(self, first: int, second: int) -> Traced:
         """Two dimensions exchanged."""

@@ -183,7 +183,7 @@ class Rounded:
 
     def reshape(self, *shape: int) -> Rounded:
         """The same elements."""
-        return Rounded(self.value.reshape(*shape), self.error.reshape(*shape))
+        return Rounded(self.value.reshape(shape), self.error.reshape(shape))
 
     def swapaxes(self, first: int, second: int) -> Rounded:
         """Two dimensions exchanged."""

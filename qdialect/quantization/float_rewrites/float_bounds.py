@@ -239,10 +239,11 @@ class _Run(Generic[N]):
 
     def _evaluated(self, op: Operation, operands: Sequence[Array]) -> Sequence[Array]:
         if op.name not in KEPT_KERNELS:
-            return evaluate_op(op, operands, self._ctx, "real")
-        # They take floats of their own type.
-        floats = [x.astype("f4") if x.dtype == np.float64 else x for x in operands]
-        return evaluate_op(op, floats, self._ctx, functions=KEPT_KERNELS)
+            found = evaluate_op(op, operands, self._ctx, "real")
+        else:  # these take floats of their own type
+            floats = [x.astype("f4") if x.dtype == np.float64 else x for x in operands]
+            found = evaluate_op(op, floats, self._ctx, functions=KEPT_KERNELS)
+        return [np.asarray(array) for array in found]
 
     def _copied(
         self, op: Operation, behavior: Behavior, plain: Sequence[Array], floats: Mapping[int, N]
