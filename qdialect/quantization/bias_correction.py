@@ -21,6 +21,9 @@ corrected before it is taken, in sample k by the mean over samples 1 to k:
     %4 = nn.add %3, %known                   and (k - 1) / k of the mean over those before
     %5 = nn.sub %0, %4                       in the place of %0
 
+Of what the samples say together, that is taken which they leave in no doubt (`sampled_means`): few
+positions of few samples are nothing to go by.
+
 Ops of which it was found along with the weights (`Grids.shifts`) are left to `correct_known`.
 """
 
@@ -37,6 +40,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors import Accumulator
 from qdialect.dialects.onnx import DIMS
+from qdialect.numerics.sampled_means import drawn_to_zero
 from qdialect.ops import AddOp, MulOp, ReduceMeanOp, SubOp, shape_of
 from qdialect.profile.engines import open_engine
 from qdialect.profile.instrument import Instrumented, Observed
@@ -115,16 +119,23 @@ class _Beside:
     def means(self, samples: Sequence[Arrays], engine: str) -> Mapping[Operation, Array]:
         """The mean errors by channel."""
         running, known = open_engine(engine, self._plan, self._ctx), self._known
+        squares = {name: np.zeros(mean.shape) for name, mean in known.items()}
         for number, sample in enumerate(samples, 1):
             inputs = dict(sample)
             for name, mean in known.items():
                 inputs[_share(name)] = np.full_like(mean, 1 / number)
                 inputs[name] = mean * mean.dtype.type(1 - 1 / number)
             for (name,), mean in running.run(inputs):
-                found = inputs[name] + mean * known[name].dtype.type(1 / number)
                 # Data that overflows inside says nothing of a mean.
-                known[name] = np.where(np.isfinite(found), found, known[name])
-        return {op: known[name].astype(np.float64).reshape(-1) for name, op in self._ops.items()}
+                said = np.where(np.isfinite(mean), mean, known[name])
+                known[name] = inputs[name] + said * mean.dtype.type(1 / number)
+                squares[name] += np.square(said.astype(np.float64)) / len(samples)
+        return {
+            op: drawn_to_zero(known[name].astype(np.float64), squares[name], len(samples)).reshape(
+                -1
+            )
+            for name, op in self._ops.items()
+        }
 
 
 def _share(name: str) -> str:
