@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Step:
         if isinstance(bound, str):
             return "no bound" if bound else ""
         most, likely = (bound.relative(each) for each in (bound.first_order, bound.likely))
+        if not isfinite(most):
+            return "no bound"
         return f"< {most:.0e}, likely < {likely:.0e}"
 
 

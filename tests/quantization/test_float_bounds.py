@@ -159,6 +159,14 @@ def test_there_is_no_bound(function: str, reason: str) -> None:
         bounds_of(model, model, sample)
 
 
+def test_what_is_no_number_has_none() -> None:
+    model = opened(TEXT.format(rows=3, first=1.0, function="log %h : (!x) -> !x"))
+    bound = bounds_of(model, model, {"x": np.full((3, 4), -1, np.float32)})
+    assert np.isinf([bound.strict, bound.first_order, bound.likely]).all()
+    found = bound.as_json()
+    assert found["strict"] is found["first_order"] is found["likely"] is found["largest"] is None
+
+
 def test_any_graph_has_a_bound_or_a_reason(tmp_path: Path) -> None:
     """The interpreter in float32 and in float64 are no further apart than strictly allowed."""
     bounded = 0

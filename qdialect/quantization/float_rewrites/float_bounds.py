@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import hypot, inf
+from math import hypot, inf, isfinite
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -37,7 +37,7 @@ from qdialect.behaviors.declaration import Expression
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.errors import QError
-from qdialect.numerics.first_order import Traced
+from qdialect.numerics.first_order import FirstOrder, Traced
 from qdialect.numerics.float_spans import granted
 from qdialect.numerics.running_errors import SLACK, Rounded
 from qdialect.ops.components import NoPiecesError
@@ -118,19 +118,18 @@ class FloatBound:
 
     def relative(self, bound: float) -> float:
         """A bound over the largest number of the output."""
-        return bound / self.largest if self.largest else inf
+        return bound / self.largest if self.largest > 0 else inf
 
     def as_json(self) -> dict[str, Any]:
         """As plain data, over the largest number of the output; None is no bound."""
-        strict = self.relative(self.strict)
-        return {
-            "output": self.output,
-            "strict": strict if strict < inf else None,
+        numbers = {
+            "strict": self.relative(self.strict),
             "first_order": self.relative(self.first_order),
             "likely": self.relative(self.likely),
             "largest": self.largest,
-            "elements": self.elements,
         }
+        finite = {name: number if isfinite(number) else None for name, number in numbers.items()}
+        return {"output": self.output, **finite, "elements": self.elements}
 
 
 def worst(bounds: Iterable[FloatBound]) -> FloatBound:
@@ -146,34 +145,56 @@ def float_bounds(
     names = output_names(Interpreter(before[1], before[0]).function())
     try:
         strict = [_outputs(Rounded, *each, sample) for each in (before, after)]
-        traced = [_outputs(Traced, *each, sample) for each in (before, after)]
+        pairs = [
+            _Pair(number, name, first, second, elements)
+            for number, (name, first, second) in enumerate(zip(names, *strict, strict=True))
+            if isinstance(first, Rounded) and isinstance(second, Rounded) and first.value.size
+        ]
+        # One after the other: all steps of a program are kept until its slopes are known.
+        sides = [_first_order(each, sample, pairs) for each in (before, after)]
     except (QError, NoPiecesError, ValueError) as error:
         raise NoBoundError(str(error)) from None
-    found: list[FloatBound] = []
-    for name, first, second, *sides in zip(names, *strict, *traced, strict=True):
-        if isinstance(first, Rounded) and isinstance(second, Rounded) and first.value.size:
-            found.append(_between(name, first, second, sides, elements))
-    if not found:
+    if not pairs:
         raise NoBoundError("no output is floats")
+    return [pair.bound(*each) for pair, *each in zip(pairs, *sides, strict=True)]
+
+
+class _Pair:
+    """One output of both programs."""
+
+    def __init__(self, number: int, name: str, first: Rounded, second: Rounded, count: int) -> None:
+        apart = np.abs(first.value - second.value).reshape(-1) * SLACK
+        self.apart = np.where(np.isnan(apart), inf, apart)
+        self.elements = _evenly(self.apart, count)
+        self.number = number
+        self._name = name
+        self._largest = float(np.abs(first.value).max())
+        strict = first.bound.reshape(-1) + second.bound.reshape(-1) + self.apart
+        self._strict = inf if np.isnan(strict).any() else float(strict.max())
+
+    def bound(self, first: Sequence[FirstOrder], second: Sequence[FirstOrder]) -> FloatBound:
+        """The bound, by what is known of each of the elements in both."""
+        bound = likely = 0.0
+        for element, a, b in zip(self.elements, first, second, strict=True):
+            apart = float(self.apart[element])
+            bound = max(bound, a.bound + b.bound + apart)
+            likely = max(likely, _DEVIATIONS * hypot(a.deviation, b.deviation) + apart)
+        return FloatBound(
+            self._name, self._strict, bound, min(likely, bound), self._largest, len(self.elements)
+        )
+
+
+def _first_order(
+    program: Program, sample: Arrays, pairs: Sequence[_Pair]
+) -> Sequence[Sequence[FirstOrder]]:
+    """Of one program, what is known of the elements of each pair."""
+    outputs = _outputs(Traced, *program, sample)
+    found: list[Sequence[FirstOrder]] = []
+    for pair in pairs:
+        output = outputs[pair.number]
+        assert isinstance(output, Traced)
+        found.append([output.error_of(element) for element in pair.elements])
     return found
-
-
-def _between(
-    name: str, first: Rounded, second: Rounded, sides: Sequence[Any], count: int
-) -> FloatBound:
-    """The bound of one output, of which `sides` are the steps."""
-    apart = np.abs(first.value - second.value).reshape(-1) * SLACK
-    strict = first.bound.reshape(-1) + second.bound.reshape(-1) + apart
-    elements = _evenly(apart, count)
-    bound = likely = 0.0
-    for element in elements:
-        a, b = (side.error_of(element) for side in sides)
-        bound = max(bound, a.bound + b.bound + float(apart[element]))
-        deviation = hypot(a.deviation, b.deviation)
-        likely = max(likely, _DEVIATIONS * deviation + float(apart[element]))
-    largest = float(np.abs(first.value).max())
-    most = float(strict.max()) if not np.isnan(strict).any() else inf
-    return FloatBound(name, most, bound, min(likely, bound), largest, len(elements))
 
 
 def _evenly(apart: NDArray[np.float64], count: int) -> Sequence[int]:
