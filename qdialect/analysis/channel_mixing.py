@@ -37,12 +37,20 @@ Blocks = Sequence[Sequence[int]]
 def find_blocks(function: FuncOp, ctx: QContext) -> list[tuple[ChannelGroup, Blocks]]:
     """The groups of `function` with channels that any invertible matrix may mix, and their blocks
     of two or more classes."""
-    walk = _LinearWalk(ctx)
+    return blocks_of(_LinearWalk(ctx), function)
+
+
+def blocks_of(walk: BlockWalk, function: FuncOp) -> list[tuple[ChannelGroup, Blocks]]:
+    """The groups that a walk finds, and their blocks of two or more classes."""
     walk.run(function.body.block)
     walk.settle()
     found: list[tuple[ChannelGroup, Blocks]] = []
+    block = function.body.block
+    inner = [labels for value, labels in walk.labels.items() if value.owner.parent is not block]
+    arrays = [*walk.kept_apart, *((labels, ()) for labels in inner if labels.any())]
+    roots = [(walk.classes.roots(labels), dims) for labels, dims in arrays]
     for group, name in groups_of(walk, function):
-        kept = [(name(walk.classes.roots(labels)), dims) for labels, dims in walk.kept_apart]
+        kept = [(name(labels), dims) for labels, dims in roots]
         blocks = _blocks(group, kept)
         if blocks:
             found.append((group, blocks))
@@ -55,8 +63,8 @@ def fibre_dim(labels: Labels, kept_apart: Sequence[int] = ()) -> int | None:
     return dims[-1] if dims else None
 
 
-class _LinearWalk(Walk):
-    """Equal labels are one row of a matrix."""
+class BlockWalk(Walk):
+    """Some channels are exchanged or mixed with each other, within fibres."""
 
     #: arrays of labels, and dimensions along which their channels must not be mixed
     kept_apart: list[tuple[Labels, Sequence[int]]]
@@ -70,6 +78,19 @@ class _LinearWalk(Walk):
         if any(isinstance(each, Select) for each in behavior.maps(op)):
             return None
         return super().movement(op, behavior)
+
+    def matrices(self, op: Operation, sums: Accumulator) -> Sequence[Labels] | None:
+        """Of stacks of matrices, each is multiplied by itself."""
+        made = super().matrices(op, sums)
+        if made is not None:
+            rank = len(shape_of(op.results[0]))
+            arrays = [*made, *(aligned(self.of(value), rank) for value in op.operands)]
+            self.kept_apart += [(labels, range(rank - 2)) for labels in arrays]
+        return made
+
+
+class _LinearWalk(BlockWalk):
+    """Equal labels are one row of a matrix."""
 
     def ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """No choice is linear."""
@@ -105,18 +126,17 @@ class _LinearWalk(Walk):
         """Of constant weights, if every channel of the result reads every channel."""
         if behavior.activation is not None:
             return None
-        if self.use_of(op, sums.rhs) is not None:
-            joined = sums.channels(op) if sums.channels is not None else None
-            if joined is None or sum(n > 1 for n in (joined[0] + joined[1]).shape) != (
-                sum(n > 1 for n in joined[0].shape) + sum(n > 1 for n in joined[1].shape)
-            ):
-                return None
-        made = super().contraction(op, behavior, sums)
-        if made is not None and self.use_of(op, sums.rhs) is None:
-            rank = len(shape_of(op.results[0]))
-            arrays = [*made, *(aligned(self.of(value), rank) for value in op.operands)]
-            self.kept_apart += [(labels, range(rank - 2)) for labels in arrays]
-        return made
+        joined = sums.channels(op) if sums.channels and self.use_of(op, sums.rhs) else None
+        if joined is not None and not joins_all(*joined):
+            return None
+        return super().contraction(op, behavior, sums)
+
+
+def joins_all(inner: Labels, outer: Labels) -> bool:
+    """Whether every channel of the result of weights reads every channel."""
+    return sum(n > 1 for n in (inner + outer).shape) == (
+        sum(n > 1 for n in inner.shape) + sum(n > 1 for n in outer.shape)
+    )
 
 
 def _blocks(group: ChannelGroup, kept_apart: Sequence[tuple[Labels, Sequence[int]]]) -> Blocks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from qdialect.quantization.preparation import prepare
 from qdialect.reference import Interpreter
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
+from tests.support.exact_numbers import exact
 
 SEEDS = range(40)
 
@@ -220,41 +220,6 @@ def test_overflow_changes_nothing() -> None:
 # -- what declarations say ---------------------------------------------------------------
 
 
-class _Exact:
-    """A rational number that stays one beside floats."""
-
-    __array_priority__ = 1e3
-
-    def __init__(self, value: Any) -> None:
-        self.value = value.value if isinstance(value, _Exact) else Fraction(value)
-
-    def __add__(self, other: Any) -> _Exact:
-        return _Exact(self.value + _Exact(other).value)
-
-    def __mul__(self, other: Any) -> _Exact:
-        return _Exact(self.value * _Exact(other).value)
-
-    def __truediv__(self, other: Any) -> _Exact:
-        return _Exact(self.value / _Exact(other).value)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __eq__(self, other: object) -> bool:
-        return self.value == _Exact(other).value
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _exact(shape: tuple[int, ...], random: np.random.Generator) -> NDArray[np.object_]:
-    numbers = random.integers(-9, 10, (2, *shape))
-    parts = [
-        Fraction(int(a), 1 + abs(int(b))) for a, b in zip(*numbers.reshape(2, -1), strict=True)
-    ]
-    array = np.empty(len(parts), np.object_)
-    array[:] = [_Exact(part) for part in parts]
-    return array.reshape(shape)
-
-
 LINEAR = [
     "avg_pool2d %x kernel [2, 2] pads [1, 0, 0, 1] count_include_pad true : (!x) -> !y",
     "global_avg_pool2d %x : (!x) -> tensor<1x3x1x1xf32>",
@@ -280,7 +245,7 @@ def test_linear_ops_are(text: str) -> None:
     assert behavior.linear
     assert behavior.arithmetic is not None
     random = np.random.default_rng(0)
-    x, matrix = _exact((1, 3, 4, 4), random), _exact((3, 3), random)
+    x, matrix = exact((1, 3, 4, 4), random), exact((3, 3), random)
     y = behavior.arithmetic(op, [x])
     mixed = (matrix @ x.reshape(3, -1)).reshape(x.shape)
     expected = (matrix @ y.reshape(3, -1)).reshape(y.shape)
@@ -323,7 +288,7 @@ def test_channels_that_weights_join(
     assert np.broadcast_shapes(inner.shape, outer.shape, w) == w
     random = np.random.default_rng(1)
     a, b = sums.lhs_axis(op), sums.result_axis(op)
-    numbers, weights = _exact(x, random), _exact(w, random)
+    numbers, weights = exact(x, random), exact(w, random)
     before = np.array([Fraction(n + 2, 3) for n in range(x[a])])
     after = np.array([Fraction(5, n + 1) for n in range(y[b])])
     scaled = weights * after[outer] / before[inner]

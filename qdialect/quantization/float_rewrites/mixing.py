@@ -1,4 +1,5 @@
-"""Mix the channels of a block by a matrix: constants take it up, the function stays.
+"""Mix the channels of a block by a matrix, or put them in another order: constants take it up, the
+function stays.
 
     %w = nn.constant dense<[[1.0, 2.0], [3.0, 4.0]]>      R = [[0, 1], [1, 0]] on %h
     %v = nn.constant dense<[[5.0, 6.0]]>
@@ -13,7 +14,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,18 +30,23 @@ from qdialect.quantization.float_rewrites.apply import constant_numbers, replace
 Array = NDArray[np.float64]
 
 
-Mixed = tuple[ChannelGroup, Sequence[int], Array]
-"""Classes of a group, in the order of the rows of a matrix, and the matrix that mixes them."""
+Mixed = tuple[ChannelGroup, Sequence[int], NDArray[Any]]
+"""Classes of a group, in the order of the rows of a matrix, and the matrix that mixes them; or an
+order of them: the k-th becomes what the class at `order[k]` is."""
+
+Mix = Callable[[Array, int], Array]
+"""What becomes of fibres [..., channels] whose labels have this sign."""
 
 
 def mix_channels(changes: Iterable[Mixed], ctx: QContext) -> int:
-    """Multiply the channels of blocks by invertible matrices; how many constants changed. A class
-    is in one change at most.
+    """Multiply the channels of blocks by invertible matrices, or permute them; how many constants
+    changed. A class is in one change at most.
 
     In the reals the function stays as it was. In floats every new constant is rounded once, after
     a product in float64, and what is computed grows with the condition of the matrix, which is
-    1 for a rotation. ValueError for a matrix that is not square or cannot be inverted,
-    NotFiniteError where a constant would overflow; nothing is changed then.
+    1 for a rotation; an order rounds none. ValueError for a matrix that is not square or cannot be
+    inverted and for what is no order, NotFiniteError where a constant would overflow; nothing is
+    changed then.
     """
     arrays = mixed_constants(changes, ctx)
     replace_constants(arrays, ctx)
@@ -52,8 +58,8 @@ def mixed_constants(
 ) -> Mapping[tuple[Operation, int], Array]:
     """What constant operands, by op and number, would be. ValueError as in `mix_channels`."""
     arrays: dict[tuple[Operation, int], Array] = {}
-    for group, block, matrix in changes:
-        sides = _sides(block, matrix)
+    for group, block, change in changes:
+        mix = _mix(block, change)
         for absorber in group.absorbers:
             use = absorber.op, absorber.operand
             for term in absorber.terms:
@@ -62,28 +68,35 @@ def mixed_constants(
                     array = (
                         constant_numbers(use, ctx).astype(np.float64) if array is None else array
                     )
-                    arrays[use] = _mixed(array, term, block, sides)
+                    arrays[use] = _mixed(array, term, block, mix)
     return arrays
 
 
-def mixed_value(array: Array, labels: Labels, block: Sequence[int], matrix: Array) -> Array:
+def mixed_value(array: Array, labels: Labels, block: Sequence[int], change: NDArray[Any]) -> Array:
     """What a value with these labels would be; further dimensions come first."""
     if not np.isin(np.abs(labels), block).any():
         return array
-    return _mixed(array, Term(labels, 1), block, _sides(block, matrix))
+    return _mixed(array, Term(labels, 1), block, _mix(block, change))
 
 
-def _sides(block: Sequence[int], matrix: Array) -> Mapping[int, Array]:
-    """The matrix by the sign of labels: of the inverse factor, its inverse transposed."""
-    if matrix.shape != (len(block), len(block)):
-        raise ValueError(f"expects a matrix of {len(block)} rows and columns")
+def _mix(block: Sequence[int], change: NDArray[Any]) -> Mix:
+    """A matrix or an order as what it makes of fibres: the inverse factor is mixed by the inverse,
+    transposed, which of a permutation is that itself."""
+    count = len(block)
+    if change.ndim == 1:
+        if not np.array_equal(np.sort(change), np.arange(count)):
+            raise ValueError(f"expects each of 0 to {count - 1} once")
+        return lambda fibres, sign: fibres[..., change]
+    if change.shape != (count, count):
+        raise ValueError(f"expects a matrix of {count} rows and columns")
     try:
-        return {1: matrix, -1: np.linalg.inv(matrix).T.astype(np.float64)}
+        sides = {1: change, -1: np.linalg.inv(change).T.astype(np.float64)}
     except np.linalg.LinAlgError:
         raise ValueError("the matrix has no inverse") from None
+    return lambda fibres, sign: fibres @ sides[sign].T
 
 
-def _mixed(array: Array, term: Term, block: Sequence[int], sides: Mapping[int, Array]) -> Array:
+def _mixed(array: Array, term: Term, block: Sequence[int], mix: Mix) -> Array:
     """A constant with the elements of a block replaced, fibre by fibre."""
     dim = fibre_dim(term.labels)
     assert dim is not None
@@ -99,11 +112,11 @@ def _mixed(array: Array, term: Term, block: Sequence[int], sides: Mapping[int, A
         if block[0] not in at:
             continue
         columns = [at[label] for label in block]
-        side = sides[term.sign * int(np.sign(row[columns[0]]))]
+        sign = term.sign * int(np.sign(row[columns[0]]))
         # Along dimensions in which the labels do not differ, all fibres at once.
         where = tuple(
             slice(None) if extent == 1 else slice(index, index + 1)
             for extent, index in zip(labels.shape[:-1], place, strict=True)
         )
-        fibres[(*where, columns)] = fibres[where][..., columns] @ side.T
+        fibres[(*where, columns)] = mix(fibres[where][..., columns], sign)
     return result

@@ -26,7 +26,6 @@ from qdialect.analysis.channel_groups import ChannelGroup
 from qdialect.analysis.channel_mixing import Blocks, find_blocks
 from qdialect.numerics.channel_transforms import Term, total_loss
 from qdialect.numerics.rotations import random_rotation
-from qdialect.ops import shape_of
 from qdialect.quantization.float_rewrites.base import FloatRewrite
 from qdialect.quantization.float_rewrites.mixing import (
     Mixed,
@@ -35,7 +34,7 @@ from qdialect.quantization.float_rewrites.mixing import (
     mixed_value,
 )
 from qdialect.quantization.float_rewrites.statistics import Channels
-from qdialect.quantization.float_rewrites.terms import Costs
+from qdialect.quantization.float_rewrites.terms import Costs, numbered_channels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,17 +106,10 @@ def _loss(changes: Sequence[Mixed], costs: Costs) -> float:
         acc = after.contraction(op, None)
         if acc is not None and acc.rhs == number:
             value, axis = op.operands[acc.lhs], acc.lhs_axis(op)
-            labels = _numbered(value, axis)
+            labels = numbered_channels(value, axis)
             terms += after.of_weights(op, value, labels)
             count = max(count, labels.size)
     return total_loss(terms, np.zeros(count + 1))[0]
-
-
-def _numbered(value: SSAValue, axis: int) -> NDArray[np.int64]:
-    """A label of its own for each channel along a dimension."""
-    shape = shape_of(value)
-    extents = [extent if d == axis else 1 for d, extent in enumerate(shape)]
-    return np.arange(1, shape[axis] + 1).reshape(extents)
 
 
 def _rotated(

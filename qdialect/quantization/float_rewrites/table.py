@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from qdialect.quantization.float_rewrites.base import AnyRewrite
 from qdialect.quantization.float_rewrites.equalize import Equalize
+from qdialect.quantization.float_rewrites.permute import Permute
 from qdialect.quantization.float_rewrites.rotate import Rotate
 from qdialect.quantization.float_rewrites.shift import Shift
 from qdialect.quantization.float_rewrites.smooth import Smooth
@@ -16,7 +17,7 @@ CHEAP, THOROUGH = 1, 2
 
 def rewrites(level: int) -> Sequence[AnyRewrite]:
     """Those of a level, in the order in which they are best done."""
-    found: list[AnyRewrite] = [Equalize()] if level >= CHEAP else []
+    found: list[AnyRewrite] = [Equalize(), Permute()] if level >= CHEAP else []
     if level >= THOROUGH:
         found += [Shift(), Rotate(), Smooth(), Smooth("smooth codes", on_codes=True)]
     return found
