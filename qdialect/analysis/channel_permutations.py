@@ -131,15 +131,13 @@ class PermutationWalk(BlockWalk):
         if sums.channels is None or not self.joins_channels(op, sums):
             return None
         vector, (inner, outer) = self.vector(op, sums), sums.channels(op)
-        if joins_all(inner, outer):
-            out = self.fresh_channels(op, sums)
-        else:
+        if one_to_one(inner, outer):
+            out = vector[_reads(inner, outer).argmax(axis=1)]
+            self.absorb(weights, (out[outer], 1))
+            return [self.with_bias(op, sums, out)]
+        out = self.fresh_channels(op, sums)
+        if not joins_all(inner, outer):
             reads = _reads(inner, outer)
-            if (reads.sum(axis=0) == 1).all() and (reads.sum(axis=1) == 1).all():
-                out = vector[reads.argmax(axis=1)]
-                self.absorb(weights, (out[outer], 1))
-                return [self.with_bias(op, sums, out)]
-            out = self.fresh_channels(op, sums)
             for labels, rows in ((out, reads), (vector, reads.T)):
                 groups = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
                 self.kept_apart += [(labels[groups == n], ()) for n in range(groups.max() + 1)]
@@ -151,6 +149,14 @@ def _extents(op: Operation, n: int, rank: int) -> Sequence[int]:
     """The shape of an operand as numpy broadcasts it to a rank."""
     shape = shape_of(op.operands[n])
     return (*(1,) * (rank - len(shape)), *shape)
+
+
+def one_to_one(inner: Labels, outer: Labels) -> bool:
+    """Whether every channel of the result of weights reads one channel that no other reads."""
+    if joins_all(inner, outer):
+        return False
+    reads = _reads(inner, outer)
+    return bool((reads.sum(axis=0) == 1).all() and (reads.sum(axis=1) == 1).all())
 
 
 def _reads(inner: Labels, outer: Labels) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:

@@ -20,6 +20,7 @@ from qdialect.quantization.float_rewrites.permute import Permute
 from qdialect.quantization.float_rewrites.rotate import Rotate
 from qdialect.quantization.float_rewrites.shift import Shift
 from qdialect.quantization.float_rewrites.smooth import Smooth
+from qdialect.quantization.float_rewrites.split import Split
 from qdialect.quantization.float_rewrites.statistics import Statistics, measured
 from qdialect.quantization.recipe import Recipe
 from qdialect.reference import Interpreter
@@ -140,18 +141,38 @@ func.func @main(%x: {x} {{nn.name = "x"}}) -> {y} {{
 """
 
 
+def outlier() -> str:
+    """A clamp that lets no factor pass, and weights of which one column is large."""
+    random = np.random.default_rng(1)
+    second = random.normal(0, 1, (6, SIZE))
+    second[:, 3] *= 12
+    x, h, y = "tensor<5x8xf32>", f"tensor<5x{SIZE}xf32>", "tensor<5x6xf32>"
+    return f"""
+func.func @main(%x: {x} {{nn.name = "x"}}) -> {y} {{
+  %w = {dense(random.normal(0, 1, (SIZE, 8)))}
+  %v = {dense(second)}
+  %0 = nn.fully_connected %x, %w {{nn.key = "first"}} : ({x}, tensor<{SIZE}x8xf32>) -> {h}
+  %1 = nn.clip %0 min -1.0 max 1.0 {{nn.key = "clip"}} : ({h}) -> {h}
+  %2 = nn.fully_connected %1, %v {{nn.key = "second"}} : ({h}, tensor<6x{SIZE}xf32>) -> {y}
+  func.return %2 : {y}
+}}
+"""
+
+
 NETS: Mapping[str, tuple[str, tuple[int, ...], AnyRewrite]] = {
     "equalize": (chain(), (1, 4, 6, 6), Equalize()),
     "smooth": (gated(), (5, 8), Smooth(on_codes=True)),
     "shift": (offset(), (5, 8), Shift()),
     "rotate": (attention(), (5, 8), Rotate()),
     "permute": (mixture(), (5, 8), Permute()),
+    "split": (outlier(), (5, 8), Split()),
     "even": (attention(largest=1.0), (5, 8), Rotate()),
 }
 
 
 def recipe_of(rewrite: AnyRewrite) -> Recipe:
-    return Recipe(weights="u4", block=4) if rewrite.name == "permute" else Recipe()
+    few = {"permute": Recipe(weights="u4", block=4), "split": Recipe(weights="i4")}
+    return few.get(rewrite.name, Recipe())
 
 
 def read(folder: Path, name: str) -> tuple[Model, Sequence[Arrays], AnyRewrite]:
@@ -170,7 +191,7 @@ def rewritten(model: Model, samples: Sequence[Arrays], rewrite: AnyRewrite) -> M
     made = rewrite(changed.module, changed.ctx, found, recipe_of(rewrite))
     assert made is not None
     assert made.groups == 1
-    assert made.channels == SIZE
+    assert made.channels == (1 if rewrite.name == "split" else SIZE)
     # Of an order it is foretold that small weights lose no more than themselves anyway.
     assert made.gain > (0.2 if rewrite.name == "permute" else 1)
     return changed
@@ -224,7 +245,7 @@ def test_there_is_nothing_to_do_without_statistics_or_groups(tmp_path: Path) -> 
     assert Equalize()(model.module, model.ctx, Statistics(), Recipe()) is None
 
 
-@pytest.mark.parametrize("name", ["shift", "rotate", "permute"])
+@pytest.mark.parametrize("name", ["shift", "rotate", "permute", "split"])
 def test_neither_is_there_without_statistics(name: str, tmp_path: Path) -> None:
     model, _, rewrite = read(tmp_path, name)
     assert rewrite(model.module, model.ctx, Statistics(), recipe_of(rewrite)) is None
@@ -260,7 +281,7 @@ RECIPES = (Recipe(), Recipe(per_channel=False), Recipe(weights_only=frozenset({"
 
 
 @pytest.mark.parametrize(
-    "rewrite", [Shift(), Rotate(), Permute()], ids=["shift", "rotate", "permute"]
+    "rewrite", [Shift(), Rotate(), Permute(), Split()], ids=["shift", "rotate", "permute", "split"]
 )
 def test_functions_of_generated_networks_stay(rewrite: AnyRewrite) -> None:
     groups = 0

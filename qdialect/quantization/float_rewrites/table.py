@@ -10,6 +10,7 @@ from qdialect.quantization.float_rewrites.permute import Permute
 from qdialect.quantization.float_rewrites.rotate import Rotate
 from qdialect.quantization.float_rewrites.shift import Shift
 from qdialect.quantization.float_rewrites.smooth import Smooth
+from qdialect.quantization.float_rewrites.split import Split
 
 CHEAP, THOROUGH = 1, 2
 """Levels of effort: what adds nothing to the graph, and all."""
@@ -19,5 +20,5 @@ def rewrites(level: int) -> Sequence[AnyRewrite]:
     """Those of a level, in the order in which they are best done."""
     found: list[AnyRewrite] = [Equalize(), Permute()] if level >= CHEAP else []
     if level >= THOROUGH:
-        found += [Shift(), Rotate(), Smooth(), Smooth("smooth codes", on_codes=True)]
+        found += [Shift(), Rotate(), Smooth(), Smooth("smooth codes", on_codes=True), Split()]
     return found

@@ -92,7 +92,7 @@ class Costs:
         found: list[Term] = [] if term is None else [term]
         for user in users(value):
             found += self.of_weights(user, value, labels)
-        return [*found, *self._of_made(value, labels)]
+        return [*found, *self.of_made(value, labels)]
 
     def of_value(
         self, value: SSAValue, labels: Labels, only: frozenset[Operation] | None = None
@@ -151,7 +151,7 @@ class Costs:
                     per_row=self.recipe.per_channel,
                 )
 
-    def _of_made(self, value: SSAValue, labels: Labels) -> Iterator[Term]:
+    def of_made(self, value: SSAValue, labels: Labels) -> Iterator[Term]:
         """The rounding of the weights that make a value, if all their rows have one grid."""
         op = value.owner
         if self.recipe.per_channel or not isinstance(op, Operation) or not labels.any():
