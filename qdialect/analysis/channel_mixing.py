@@ -28,7 +28,7 @@ from qdialect.behaviors.degrees import Homogeneity, homogeneity, translation
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.ops import constant_array, constant_of
-from qdialect.qparams.maps import Select
+from qdialect.qparams.maps import IndexMap, Select
 
 Blocks = Sequence[Sequence[int]]
 """Classes of a group, numbered from 1, that may be mixed with each other."""
@@ -91,6 +91,10 @@ class BlockWalk(Walk):
 
 class _LinearWalk(BlockWalk):
     """Equal labels are one row of a matrix."""
+
+    def passes_border(self, along: IndexMap) -> bool:
+        """Sums of nothing are 0."""
+        return not along.border_value
 
     def ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """No choice is linear."""

@@ -141,8 +141,9 @@ class Walk:
         return [carried(each, operands, shapes, self.classes) for each in maps]
 
     def passes_border(self, along: IndexMap) -> bool:
-        """Whether what a movement fills in is what it was, however channels change."""
-        return not isfinite(along.border_value or 1.0)
+        """Whether what a movement fills in is what it was, however channels change: 0 and
+        infinities are, times any factor."""
+        return not (along.border_value and isfinite(along.border_value))
 
     def ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """Choices among numbers of one factor, where 0 alone is compared with."""

@@ -77,6 +77,8 @@ def chain(function: str) -> Model:
         ("mul %h, %n : (!x, tensor<2xf32>) -> !x", True),
         ("div %h, %n : (!x, tensor<2xf32>) -> !x", True),
         ("sub %n, %h : (tensor<2xf32>, !x) -> !x", True),
+        ("pad %h low [0, 0] high [1, 0] mode constant : (!x) -> !x", True),
+        ("pad %h low [0, 0] high [1, 0] mode constant value 1.0 : (!x) -> !x", False),
         ("mul %h, %b : (!x, tensor<2xf32>) -> !x", False),
         ("add %h, %x : (!x, !x) -> !x", False),
         ("relu %h : (!x) -> !x", False),
