@@ -258,6 +258,17 @@ def test_no_order_matters_where_all_of_a_row_has_one_scale(tmp_path: Path) -> No
         assert rewrite(model.module, model.ctx, found, recipe) is None
 
 
+def test_copies_have_to_gain_in_all(tmp_path: Path) -> None:
+    model, samples, _ = read(tmp_path, "split")
+    found = measured(model.module, model.ctx, samples, "numpy")
+    gains = [
+        Split(in_all=least).foretold(model.module, model.ctx, found, Recipe(weights="i4"))
+        for least in (0.1, 40.0)
+    ]
+    assert gains[0] is not None and 0.1 < gains[0].gain < 40
+    assert gains[1] is None
+
+
 @pytest.mark.parametrize("weights", ["u2", "nf4", "mxfp4", "mxint8"])
 def test_formats_that_are_in_blocks_only_are_foretold(weights: str, tmp_path: Path) -> None:
     """They have no integers that are summed."""

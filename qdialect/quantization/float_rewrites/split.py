@@ -18,16 +18,20 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from qdialect.analysis.channel_groups import ChannelGroup, find_groups
 from qdialect.analysis.channel_splits import find_splittable
+from qdialect.context import QContext
 from qdialect.numerics.channel_copies import Copies, best_copies
 from qdialect.numerics.channel_transforms import Term
 from qdialect.quantization.float_rewrites.apply import scale_channels
-from qdialect.quantization.float_rewrites.base import FloatRewrite
+from qdialect.quantization.float_rewrites.base import FloatRewrite, Foretold
 from qdialect.quantization.float_rewrites.splitting import split_channels, split_refusal
+from qdialect.quantization.float_rewrites.statistics import Statistics
 from qdialect.quantization.float_rewrites.terms import Costs
+from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.values import users
 
 SHARE, TOGETHER = 0.02, 8
@@ -63,11 +67,19 @@ class Doubled:
 
 @dataclass(frozen=True)
 class Split(FloatRewrite[Doubled]):
-    """Outlier channel splitting, on any graph; what more there is to compute has to gain a
-    decibel."""
+    """Outlier channel splitting, on any graph; what more there is to compute has to gain a decibel
+    in a group, and `in_all` dB of the outputs."""
 
     name: str = "split"
     worth: float = 1.0
+    in_all: float = 0.1
+
+    def foretold(
+        self, module: ModuleOp, ctx: QContext, statistics: Statistics, recipe: Recipe
+    ) -> Foretold[Doubled] | None:
+        """See `FloatRewrite`."""
+        found = super().foretold(module, ctx, statistics, recipe)
+        return None if found is None or found.gain < self.in_all else found
 
     def choices(self, function: FuncOp, costs: Costs) -> Iterator[Doubled]:
         """See `FloatRewrite`."""
