@@ -61,16 +61,21 @@ class Absorber:
 
     def factors(self, by_label: Sequence[float] | np.ndarray[Any, Any]) -> Any:
         """The factor of each element (float64), given D by label; D of label 0 is 1."""
-        table = np.concatenate([[1.0], np.asarray(by_label, np.float64)])
         result: Any = np.ones(1)
         for term in self.terms:
-            factor = table[np.abs(term.labels)]
-            result = result * np.where((term.labels > 0) == (term.sign > 0), factor, 1 / factor)
+            result = result * scaled(term.labels * term.sign, by_label)
         return result
 
     def offsets(self, by_label: Sequence[float] | NDArray[np.float64]) -> Any:
         """What its terms add to each element (float64), given what is added by label."""
         return sum((term.sign * added(term.labels, by_label) for term in self.terms), np.zeros(1))
+
+
+def scaled(labels: Labels, by_label: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
+    """The factor where labels lie: of label k number k, of -k its inverse, of 0 it is 1."""
+    table = np.concatenate([[1.0], np.asarray(by_label, np.float64)])
+    factor = table[np.abs(labels)]
+    return np.where(labels > 0, factor, 1 / factor)
 
 
 def added(labels: Labels, by_label: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,13 +24,18 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from qdialect.analysis.channel_groups import ChannelGroup
+from qdialect.analysis.channel_groups import ChannelGroup, groups_of
 from qdialect.analysis.channel_labels import Labels, aligned
-from qdialect.analysis.channel_mixing import Blocks, BlockWalk, blocks_of, fibre_dim, joins_all
+from qdialect.analysis.channel_mixing import fibre_blocks, fibre_dim, joins_all
+from qdialect.analysis.channel_walk import Walk
 from qdialect.behaviors import Accumulator, Behavior
+from qdialect.behaviors.degrees import sums_alike
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.qparams.maps import IndexMap
+from qdialect.qparams.maps import IndexMap, Select
+
+Blocks = Sequence[Sequence[int]]
+"""Classes of a group, numbered from 1, that may change places with each other."""
 
 
 def find_permutable(function: FuncOp, ctx: QContext) -> list[tuple[ChannelGroup, Blocks]]:
@@ -39,15 +44,33 @@ def find_permutable(function: FuncOp, ctx: QContext) -> list[tuple[ChannelGroup,
     return blocks_of(PermutationWalk(ctx), function)
 
 
-class PermutationWalk(BlockWalk):
+def blocks_of(walk: PermutationWalk, function: FuncOp) -> list[tuple[ChannelGroup, Blocks]]:
+    """The groups that a walk finds, and their blocks of two or more classes."""
+    walk.run(function.body.block)
+    walk.settle()
+    block = function.body.block
+    inner = [labels for value, labels in walk.labels.items() if value.owner.parent is not block]
+    arrays = [*walk.kept_apart, *((labels, ()) for labels in inner if labels.any())]
+    roots = [(walk.classes.roots(labels), dims) for labels, dims in arrays]
+    found: list[tuple[ChannelGroup, Blocks]] = []
+    for group, name in groups_of(walk, function):
+        blocks = fibre_blocks(group, [(name(labels), dims) for labels, dims in roots])
+        if blocks:
+            found.append((group, blocks))
+    return found
+
+
+class PermutationWalk(Walk):
     """Equal labels are one channel, in whatever place."""
 
+    #: arrays of labels, and dimensions along which their channels must not change places
+    kept_apart: list[tuple[Labels, Sequence[int]]]
     #: what constants take up, by op and number of the operand
     taken: dict[tuple[Operation, int], Sequence[tuple[Labels, int]]]
 
     def __init__(self, ctx: QContext) -> None:
         super().__init__(ctx)
-        self.taken = {}
+        self.kept_apart, self.taken = [], {}
 
     def absorb(self, use: tuple[Operation, int], *terms: tuple[Labels, int]) -> None:
         """A constant is permuted once, also where pieces of a composite take it several times."""
@@ -69,16 +92,32 @@ class PermutationWalk(BlockWalk):
             return self._vectors(op, behavior.affine_along)
         return super().results(op, behavior)
 
+    def movement(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """Copies; but which of two is taken may differ by channel."""
+        if any(isinstance(each, Select) for each in behavior.maps(op)):
+            return None
+        return super().movement(op, behavior)
+
+    def matrices(self, op: Operation, sums: Accumulator) -> Sequence[Labels] | None:
+        """Of stacks of matrices, each is multiplied by itself."""
+        made = super().matrices(op, sums)
+        if made is not None:
+            rank = len(shape_of(op.results[0]))
+            arrays = [*made, *(aligned(self.of(value), rank) for value in op.operands)]
+            self.kept_apart += [(labels, range(rank - 2)) for labels in arrays]
+        return made
+
     def passes_border(self, along: IndexMap) -> bool:
         """Every channel gets the same number."""
         return True
 
-    def kept(self, op: Operation, behavior: Behavior, labels: Labels) -> Sequence[Labels] | None:
-        """What does not depend on an order has none."""
-        dim, axes = fibre_dim(labels), behavior.operand_port(0).axes
-        if behavior.unordered and axes is not None and dim is not None and dim not in axes(op):
+    def linear(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """A sum over channels has no order."""
+        dim, axes = fibre_dim(self.of(op.operands[0])), behavior.operand_port(0).axes
+        over = axes is not None and dim is not None and dim not in axes(op)
+        if over and sums_alike(op, behavior):
             return [np.zeros((1,) * len(shape_of(op.results[0])), np.int64)]
-        return super().kept(op, behavior, labels)
+        return super().linear(op, behavior)
 
     def _alike(self, op: Operation) -> Labels:
         """Elements at one place of operands that broadcast; constants take up the order."""

@@ -24,8 +24,8 @@ from xdsl.ir import Operation
 
 from qdialect.analysis.channel_groups import ChannelGroup
 from qdialect.analysis.channel_labels import Labels
-from qdialect.analysis.channel_mixing import blocks_of, joins_all
-from qdialect.analysis.channel_permutations import PermutationWalk, one_to_one
+from qdialect.analysis.channel_mixing import joins_all
+from qdialect.analysis.channel_permutations import PermutationWalk, blocks_of, one_to_one
 from qdialect.analysis.channel_walk import Walk
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.context import QContext
@@ -49,9 +49,9 @@ def _arrays(group: ChannelGroup) -> Iterator[Labels]:
 class _SplitWalk(PermutationWalk):
     """Equal labels are one channel, however often it is there."""
 
-    def kept(self, op: Operation, behavior: Behavior, labels: Labels) -> Sequence[Labels] | None:
+    def linear(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """Sums over channels count them."""
-        return Walk.kept(self, op, behavior, labels)
+        return Walk.linear(self, op, behavior)
 
     def matrices(self, op: Operation, sums: Accumulator) -> Sequence[Labels] | None:
         """Products of values count the channels that are summed."""

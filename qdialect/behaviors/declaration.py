@@ -256,9 +256,6 @@ class Behavior:
     #: whether the result is a linear function of the first operand that keeps apart, and treats
     #: alike, the indices of the dimensions in `axes` of that operand's port
     linear: bool = field(default=False, init=False, repr=False)
-    #: whether the order of the elements of the first operand along dimensions that are not in
-    #: `axes` of its port does not matter (a sum over dimensions, a largest)
-    unordered: bool = field(default=False, init=False, repr=False)
     #: whether `arithmetic` also takes square roots, in which it is monotone
     roots: bool = field(default=False, init=False, repr=False)
     #: each element of the result depends on the elements of the operands at its place
@@ -401,7 +398,6 @@ class Selection(OrderPreserving):
     """Elements of the operand by order: a maximum over windows or dimensions."""
 
     select: Callable[[Operation, NDArray[Any], Any], NDArray[Any]] = _required()
-    unordered: bool = _answer(False)
     work: Callable[[Operation], int] | None = _answer()
 
 
@@ -436,7 +432,6 @@ class Computation(Behavior):
     interval: Expression | None = _answer()
     grid: Callable[[Operation, Sequence[QParams]], Fraction | None] | None = _answer()
     linear: bool = _answer(False)
-    unordered: bool = _answer(False)
     roots: bool = _answer(False)
     nonzero: tuple[int, ...] = _answer(())
 

@@ -113,7 +113,6 @@ def _selecting(select: Callable[[Operation, NDArray[Any], Any], NDArray[Any]]) -
             (behaviors.Port("result", behaviors.PortKind.TIED, axes=None),),
             operand_maps=_carries,
             select=select,
-            unordered=True,
             work=_elements,
         )
 
@@ -180,7 +179,6 @@ def _summing(
             (behaviors.Port("result", axes=None),),
             arithmetic=arithmetic,
             linear=True,
-            unordered=True,
             interval=interval,
             work=_elements,
             gain=gain,

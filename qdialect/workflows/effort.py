@@ -18,10 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from statistics import fmean
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from qdialect.quantization.float_rewrites.base import costs_of, decibels_less
 from qdialect.quantization.float_rewrites.statistics import measured
 from qdialect.quantization.float_rewrites.table import rewrites
 from qdialect.quantization.search import Scoring, gains_of, surely, while_hopeful
@@ -54,6 +56,10 @@ ROUNDINGS: Mapping[int, Sequence[Method]] = {
     2: ("gptq", "descent", "sequential", "adaround"),
 }
 """Methods of rounding that are tried at a level, the fastest first."""
+
+WORTH: Mapping[Method, float] = {"gptq": 0.1, "descent": 0.2, "sequential": 0.5, "adaround": 0.5}
+"""So many dB must weights lose for a method to be tried: more than that it cannot bring, but for
+what those that look at errors from above do, which is less."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,9 @@ class _Search:
         self.effort, self.best = effort, start
         self.steps: list[Step] = []
         self._began, self._longest = monotonic(), 0.0
+        #: what was found out about a model, the last that was asked for
         self._known: tuple[Model, Statistics] | None = None
+        self._weights: tuple[Model, float] | None = None
         model, run = start.model, effort.open_run
         self._scoring = Scoring(
             model.module, model.ctx, start.profile, start.recipe, effort.samples, run
@@ -218,8 +226,22 @@ class _Search:
         recipe = replace(recipe, keep_float=recipe.keep_float | done.keep_float)
         return State(planned.copy, self.effort.calibrate(planned.copy), recipe), str(done)
 
-    def _rounded(self, method: Method) -> tuple[State, str]:
+    def _rounded(self, method: Method) -> tuple[State, str] | str:
+        """The state with codes of weights by a method, or why there is none."""
+        lost = self._lost_to_weights()
+        if lost < WORTH[method]:
+            return f"no more than {lost:.1f} dB are lost to weights"
         return replace(self.best, rounding=self.effort.rounding(method)), "codes of weights"
+
+    def _lost_to_weights(self) -> float:
+        """By how many dB less would be lost with weights as they are; infinite where nothing else
+        is rounded."""
+        model = self.best.model
+        if self._weights is None or self._weights[0] is not model:
+            _, costs = costs_of(model.module, model.ctx, self._statistics(), self.best.recipe)
+            values = costs.of_all_values()
+            self._weights = model, decibels_less(costs.of_all(), values) if values else inf
+        return self._weights[1]
 
 
 def _worse(quality: Quality, before: Quality) -> str | None:

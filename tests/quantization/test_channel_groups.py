@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from qdialect.analysis.channel_groups import ChannelGroup, find_groups, find_shifts
-from qdialect.behaviors.degrees import homogeneity
+from qdialect.behaviors.degrees import homogeneity, product_powers, sums_alike
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext, new_context
 from qdialect.formats.mlir.read import read_module
@@ -309,6 +309,59 @@ def test_degrees_of_a_formula() -> None:
     assert found is not None
     assert found.result == {0: 1}
     assert found.conditions == ({1: -1},)
+
+
+@pytest.mark.parametrize(
+    ("line", "powers"),
+    [
+        ("mul %h, %h : (!x, !x) -> !x", {0: 1, 1: 1}),
+        ("div %h, %b : (!x, tensor<2xf32>) -> !x", {0: 1, 1: -1}),
+        ("neg %h : (!x) -> !x", {0: 1}),
+        ("pow %h exponent 2.0 : (!x) -> !x", {0: 2}),
+        ("pow %h exponent 3.0 : (!x) -> !x", {0: 3}),
+        ("reciprocal %h : (!x) -> !x", {0: -1}),
+        ("pow %h exponent 0.5 : (!x) -> !x", None),
+        ("sqrt %h : (!x) -> !x", None),
+        ("abs %h : (!x) -> !x", None),
+        ("add %h, %b : (!x, tensor<2xf32>) -> !x", None),
+        ("relu %h : (!x) -> !x", None),
+        ("exp %h : (!x) -> !x", None),
+        ("prelu %h, %b : (!x, tensor<2xf32>) -> !x", None),
+    ],
+)
+def test_which_formulas_are_products(line: str, powers: dict[int, int] | None) -> None:
+    model = opened(rows(f"%a = nn.{line}", OUT))
+    name = "nn." + line.split(" ", 1)[0]
+    op = next(op for op in model.function().body.block.ops if op.name == name)
+    behavior = model.ctx.behaviors.get(op)
+    assert behavior is not None
+    assert product_powers(op, behavior) == powers
+
+
+@pytest.mark.parametrize(
+    ("line", "alike"),
+    [
+        ("reduce_mean %x axes [1] : (!x) -> tensor<1x1x4x4xf32>", True),
+        ("reduce_sum %x axes [1, 2] keepdims false : (!x) -> tensor<1x4xf32>", True),
+        ("reduce_max %x axes [1] : (!x) -> tensor<1x1x4x4xf32>", False),
+        ("avg_pool2d %x kernel [2, 2] : (!x) -> tensor<1x2x3x3xf32>", False),
+        ("resize_linear %x sizes [1, 2, 1, 1] : (!x) -> tensor<1x2x1x1xf32>", False),
+    ],
+)
+def test_which_sums_have_one_weight(line: str, alike: bool) -> None:
+    kind = line.rsplit(" ", 1)[1]
+    text = f"""
+    !x = tensor<1x2x4x4xf32>
+    func.func @main(%x: !x) -> {kind} {{
+      %y = nn.{line}
+      return %y : {kind}
+    }}"""
+    model = opened(text)
+    op = model.function().body.block.first_op
+    assert op is not None
+    behavior = model.ctx.behaviors.get(op)
+    assert behavior is not None
+    assert sums_alike(op, behavior) is alike
 
 
 def test_declarations_from_outside_say_which_channels_weights_join() -> None:

@@ -22,11 +22,13 @@ from qdialect.quantization.float_rewrites.shift import Shift
 from qdialect.quantization.float_rewrites.smooth import Smooth
 from qdialect.quantization.float_rewrites.split import Split
 from qdialect.quantization.float_rewrites.statistics import Statistics, measured
+from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Recipe
 from qdialect.reference import Interpreter
 from qdialect.targets.installed import get_target
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
+from tests.generators.norm_networks import WIDTH, random_stream
 
 Arrays = Mapping[str, NDArray[Any]]
 SIZE = 16
@@ -124,6 +126,28 @@ func.func @main(%x: {x} {{nn.name = "x"}}) -> {y} {{
 """
 
 
+def stream() -> str:
+    """A sum that a norm with two large gains takes, and a product of that."""
+    random, gains = np.random.default_rng(1), np.ones(SIZE)
+    gains[[3, 8]] = -30
+    x, h, y = "tensor<5x8xf32>", f"tensor<5x{SIZE}xf32>", "tensor<5x6xf32>"
+    return f"""
+func.func @main(%x: {x} {{nn.name = "x"}}) -> {y} {{
+  %w = {dense(random.normal(0, 1, (SIZE, 8)))}
+  %v = {dense(random.normal(0, 1, (SIZE, 8)))}
+  %g = {dense(gains)}
+  %u = {dense(random.normal(0, 1, (6, SIZE)) / gains)}
+  %0 = nn.fully_connected %x, %w {{nn.key = "first"}} : ({x}, tensor<{SIZE}x8xf32>) -> {h}
+  %1 = nn.relu %x {{nn.key = "relu"}} : ({x}) -> {x}
+  %2 = nn.fully_connected %1, %v {{nn.key = "block"}} : ({x}, tensor<{SIZE}x8xf32>) -> {h}
+  %3 = nn.add %0, %2 {{nn.key = "sum"}} : ({h}, {h}) -> {h}
+  %4 = nn.layer_norm %3, %g {{nn.key = "norm"}} : ({h}, tensor<{SIZE}xf32>) -> {h}
+  %5 = nn.fully_connected %4, %u {{nn.key = "last"}} : ({h}, tensor<6x{SIZE}xf32>) -> {y}
+  func.return %5 : {y}
+}}
+"""
+
+
 def mixture() -> str:
     """A gelu, whose large and small weights meet in no order."""
     random = np.random.default_rng(1)
@@ -166,6 +190,7 @@ NETS: Mapping[str, tuple[str, tuple[int, ...], AnyRewrite]] = {
     "rotate": (attention(), (5, 8), Rotate()),
     "permute": (mixture(), (5, 8), Permute()),
     "split": (outlier(), (5, 8), Split()),
+    "stream": (stream(), (5, 8), Rotate()),
     "even": (attention(largest=1.0), (5, 8), Rotate()),
 }
 
@@ -286,6 +311,22 @@ def test_there_is_nothing_to_gain(name: str, rewrite: AnyRewrite, tmp_path: Path
     before, found = str(model.module), measured(model.module, model.ctx, samples, "numpy")
     assert rewrite(model.module, model.ctx, found, Recipe()) is None
     assert str(model.module) == before
+
+
+def test_functions_of_streams_stay() -> None:
+    """Also where a rotation promises nothing."""
+    for seed in range(12):
+        ctx, (text, given) = new_context(), random_stream(seed)
+        module = read_module(text, ctx)
+        prepare(module, ctx, frozenset())
+        before = Interpreter(ctx, module).run([given])
+        found = measured(module, ctx, [{"x": given}], "numpy")
+        made = Rotate(worth=-100.0)(module, ctx, found, Recipe())
+        assert made is not None
+        assert made.channels >= WIDTH
+        module.verify()
+        for was, now in zip(before, Interpreter(ctx, module).run([given]), strict=True):
+            np.testing.assert_allclose(now, was, atol=2e-5 * np.abs(was).max())
 
 
 RECIPES = (Recipe(), Recipe(per_channel=False), Recipe(weights_only=frozenset({"all"}), block=2))

@@ -1,5 +1,4 @@
-"""Mix the channels of a block by a matrix, or put them in another order: constants take it up, the
-function stays.
+"""Mix the channels of a block by a matrix: constants take it up, the function stays.
 
     %w = nn.constant dense<[[1.0, 2.0], [3.0, 4.0]]>      R = [[0, 1], [1, 0]] on %h
     %v = nn.constant dense<[[5.0, 6.0]]>
@@ -21,32 +20,33 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
-from qdialect.analysis.channel_groups import ChannelGroup
 from qdialect.analysis.channel_labels import Labels, Term
-from qdialect.analysis.channel_mixing import fibre_dim
+from qdialect.analysis.channel_mixing import Block, Matrices, Mixable, fibre_dim
 from qdialect.context import QContext
-from qdialect.quantization.float_rewrites.apply import constant_numbers, replace_constants
+from qdialect.quantization.float_rewrites.apply import (
+    constant_numbers,
+    replace_constants,
+    scaled_constants,
+)
 
 Array = NDArray[np.float64]
+_TOLERANCE = 1e-9
 
+Mixed = tuple[Mixable, Block, Array]
+"""A block of a group, and the matrix that mixes its classes, in their order."""
 
-Mixed = tuple[ChannelGroup, Sequence[int], NDArray[Any]]
-"""Classes of a group, in the order of the rows of a matrix, and the matrix that mixes them; or an
-order of them: the k-th becomes what the class at `order[k]` is."""
-
-Mix = Callable[[Array, int], Array]
+Change = Callable[[Array, int], Array]
 """What becomes of fibres [..., channels] whose labels have this sign."""
 
 
 def mix_channels(changes: Iterable[Mixed], ctx: QContext) -> int:
-    """Multiply the channels of blocks by invertible matrices, or permute them; how many constants
-    changed. A class is in one change at most.
+    """Multiply the channels of blocks by matrices, once the gains of their groups are 1; how many
+    constants changed. A class is in one change at most.
 
     In the reals the function stays as it was. In floats every new constant is rounded once, after
-    a product in float64, and what is computed grows with the condition of the matrix, which is
-    1 for a rotation; an order rounds none. ValueError for a matrix that is not square or cannot be
-    inverted and for what is no order, NotFiniteError where a constant would overflow; nothing is
-    changed then.
+    products in float64, and what is computed grows with the condition of the matrix, which is
+    1 for a rotation. ValueError for a matrix that is not square, cannot be inverted or is none of
+    those of its block, NotFiniteError where a constant would overflow; nothing is changed then.
     """
     arrays = mixed_constants(changes, ctx)
     replace_constants(arrays, ctx)
@@ -57,46 +57,48 @@ def mixed_constants(
     changes: Iterable[Mixed], ctx: QContext
 ) -> Mapping[tuple[Operation, int], Array]:
     """What constant operands, by op and number, would be. ValueError as in `mix_channels`."""
-    arrays: dict[tuple[Operation, int], Array] = {}
-    for group, block, change in changes:
-        mix = _mix(block, change)
-        for absorber in group.absorbers:
+    changes = list(changes)
+    gains = {id(gain): gain for mixable, _, _ in changes for gain in mixable.gains}
+    arrays = scaled_constants([(gain.group, gain.factors) for gain in gains.values()], ctx)
+    for mixable, block, matrix in changes:
+        change = _mix(block, matrix)
+        for absorber in mixable.group.absorbers:
             use = absorber.op, absorber.operand
             for term in absorber.terms:
-                if np.isin(np.abs(term.labels), block).any():
+                if np.isin(np.abs(term.labels), block.classes).any():
                     array = arrays.get(use)
                     array = (
                         constant_numbers(use, ctx).astype(np.float64) if array is None else array
                     )
-                    arrays[use] = _mixed(array, term, block, mix)
+                    arrays[use] = changed(array, term, block.classes, change)
     return arrays
 
 
-def mixed_value(array: Array, labels: Labels, block: Sequence[int], change: NDArray[Any]) -> Array:
+def mixed_value(array: Array, labels: Labels, block: Block, matrix: Array) -> Array:
     """What a value with these labels would be; further dimensions come first."""
-    if not np.isin(np.abs(labels), block).any():
+    if not np.isin(np.abs(labels), block.classes).any():
         return array
-    return _mixed(array, Term(labels, 1), block, _mix(block, change))
+    return changed(array, Term(labels, 1), block.classes, _mix(block, matrix))
 
 
-def _mix(block: Sequence[int], change: NDArray[Any]) -> Mix:
-    """A matrix or an order as what it makes of fibres: the inverse factor is mixed by the inverse,
-    transposed, which of a permutation is that itself."""
-    count = len(block)
-    if change.ndim == 1:
-        if not np.array_equal(np.sort(change), np.arange(count)):
-            raise ValueError(f"expects each of 0 to {count - 1} once")
-        return lambda fibres, sign: fibres[..., change]
-    if change.shape != (count, count):
-        raise ValueError(f"expects a matrix of {count} rows and columns")
+def _mix(block: Block, matrix: Array) -> Change:
+    """Multiplication by the matrix; where labels are of the inverse factor, by its inverse,
+    transposed."""
+    size = len(block.classes)
+    if matrix.shape != (size, size):
+        raise ValueError(f"expects a matrix of {size} rows and columns")
     try:
-        sides = {1: change, -1: np.linalg.inv(change).T.astype(np.float64)}
+        sides = {1: matrix, -1: np.linalg.inv(matrix).T.astype(np.float64)}
     except np.linalg.LinAlgError:
         raise ValueError("the matrix has no inverse") from None
+    if block.matrices >= Matrices.ORTHOGONAL and np.abs(sides[1] - sides[-1]).max() > _TOLERANCE:
+        raise ValueError("the matrix is not orthogonal")
+    if block.matrices >= Matrices.KEEPING_ONES and np.abs(matrix.sum(1) - 1).max() > _TOLERANCE:
+        raise ValueError("the matrix does not keep the vector of ones")
     return lambda fibres, sign: fibres @ sides[sign].T
 
 
-def _mixed(array: Array, term: Term, block: Sequence[int], mix: Mix) -> Array:
+def changed(array: Array, term: Term, block: Sequence[int], change: Change) -> Array:
     """A constant with the elements of a block replaced, fibre by fibre."""
     dim = fibre_dim(term.labels)
     assert dim is not None
@@ -118,5 +120,5 @@ def _mixed(array: Array, term: Term, block: Sequence[int], mix: Mix) -> Array:
             slice(None) if extent == 1 else slice(index, index + 1)
             for extent, index in zip(labels.shape[:-1], place, strict=True)
         )
-        fibres[(*where, columns)] = mix(fibres[where][..., columns], sign)
+        fibres[(*where, columns)] = change(fibres[where][..., columns], sign)
     return result

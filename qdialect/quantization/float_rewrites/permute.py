@@ -22,15 +22,16 @@ from qdialect.analysis.channel_groups import ChannelGroup
 from qdialect.analysis.channel_permutations import Blocks, find_permutable
 from qdialect.numerics.channel_orders import sizes_of_channels, sorted_within
 from qdialect.numerics.channel_transforms import RoundedRows, total_loss
+from qdialect.ops import shape_of
 from qdialect.quantization.float_rewrites.base import FloatRewrite
-from qdialect.quantization.float_rewrites.mixing import (
-    Mixed,
-    mix_channels,
-    mixed_constants,
-    mixed_value,
+from qdialect.quantization.float_rewrites.permuting import (
+    Ordered,
+    permute_channels,
+    permuted_constants,
+    permuted_value,
 )
 from qdialect.quantization.float_rewrites.statistics import Channels
-from qdialect.quantization.float_rewrites.terms import Costs, channel_vector, numbered_channels
+from qdialect.quantization.float_rewrites.terms import Costs, channel_vector, numbered_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +53,7 @@ class Reader:
 class Permuted:
     """The orders of the blocks of a group, and what is lost without and with them."""
 
-    changes: Sequence[Mixed]
+    changes: Sequence[Ordered]
     before: float
     after: float
 
@@ -80,7 +81,7 @@ class Permute(FloatRewrite[Permuted]):
 
     def change(self, chosen: Sequence[Permuted], costs: Costs) -> tuple[()]:
         """See `FloatRewrite`."""
-        mix_channels([change for each in chosen for change in each.changes], costs.ctx)
+        permute_channels([change for each in chosen for change in each.changes], costs.ctx)
         return ()
 
 
@@ -127,10 +128,10 @@ def _as_read(blocks: Blocks, readers: Sequence[Reader]) -> Blocks:
     return [sorted(block, key=lambda label: places.get(label, -1)) for block in blocks]
 
 
-def _loss(changes: Sequence[Mixed], readers: Sequence[Reader], costs: Costs) -> float:
+def _loss(changes: Sequence[Ordered], readers: Sequence[Reader], costs: Costs) -> float:
     """What rounding the weights of readers would cost after changes."""
     known = {**costs.known, **_permuted(changes, readers, costs.known)}
-    after = costs.afterwards(known, mixed_constants(changes, costs.ctx))
+    after = costs.afterwards(known, permuted_constants(changes, costs.ctx))
     terms = [(reader, _terms(reader, after)) for reader in readers]
     return sum(total_loss(each, np.zeros(len(r.classes) + 1))[0] for r, each in terms)
 
@@ -138,13 +139,14 @@ def _loss(changes: Sequence[Mixed], readers: Sequence[Reader], costs: Costs) -> 
 def _terms(reader: Reader, costs: Costs) -> Sequence[RoundedRows]:
     acc = costs.contraction(reader.op, reader.value)
     assert acc is not None
-    labels = numbered_channels(reader.value, acc.lhs_axis(reader.op))
+    axis, shape = acc.lhs_axis(reader.op), shape_of(reader.value)
+    labels = numbered_labels([n if d == axis else 1 for d, n in enumerate(shape)])
     terms = costs.of_weights(reader.op, reader.value, labels)
     return [term for term in terms if isinstance(term, RoundedRows)]
 
 
 def _permuted(
-    changes: Sequence[Mixed], readers: Sequence[Reader], known: Mapping[SSAValue, Channels]
+    changes: Sequence[Ordered], readers: Sequence[Reader], known: Mapping[SSAValue, Channels]
 ) -> Mapping[SSAValue, Channels]:
     """What is known of the values that are read, in another order."""
     found: dict[SSAValue, Channels] = {}
@@ -152,7 +154,7 @@ def _permuted(
         was, labels = known[value], changes[0][0].values[value]
         arrays = [was.low, was.high, was.mean, was.power]
         for _, block, order in changes:
-            arrays = [mixed_value(array, labels, block, order) for array in arrays]
+            arrays = [permuted_value(array, labels, block, order) for array in arrays]
         low, high, mean, power = arrays
         found[value] = Channels(low, high, mean, power)
     return found

@@ -15,8 +15,9 @@ noise in it is in the outputs (`importance`), or 1 where nobody measured that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,10 +75,23 @@ class Costs:
 
     def of_all(self) -> float:
         """The loss of all that is known, as it is."""
+        return self._of_each(self.of_labels)
+
+    def of_all_values(self) -> float:
+        """The part of `of_all` that rounding values costs; weights cost the rest."""
+
+        def of_one(value: SSAValue, labels: Labels) -> list[Term]:
+            term = self.of_value(value, labels)
+            return [] if term is None else [term]
+
+        return self._of_each(of_one)
+
+    def _of_each(self, terms: Callable[[SSAValue, Labels], Sequence[Term]]) -> float:
+        """What these terms of all that is known cost, with a label for each channel."""
         found = 0.0
         for value, channels in self.known.items():
             labels = np.arange(1, channels.low.size + 1).reshape(channels.low.shape)
-            found += total_loss(self.of_labels(value, labels), np.zeros(labels.size + 1))[0]
+            found += total_loss(terms(value, labels), np.zeros(labels.size + 1))[0]
         return found
 
     def of_group(self, group: ChannelGroup) -> list[Term]:
@@ -255,11 +269,9 @@ def _steps(storage: str) -> int:
 _ADDS = frozenset({"nn.add", "nn.sub"})
 
 
-def numbered_channels(value: SSAValue, axis: int) -> Labels:
-    """A label of its own for each channel along a dimension."""
-    shape = shape_of(value)
-    extents = [extent if d == axis else 1 for d, extent in enumerate(shape)]
-    return np.arange(1, shape[axis] + 1).reshape(extents)
+def numbered_labels(shape: Sequence[int]) -> Labels:
+    """A label of its own for each channel of an array."""
+    return np.arange(1, prod(shape) + 1).reshape(shape)
 
 
 def inner_channels(op: Operation, acc: Accumulator) -> Labels:
