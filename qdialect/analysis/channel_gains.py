@@ -3,9 +3,10 @@
     W ((x / |x|) * g) = (W diag(g)) (x / |x|)
 
 A gain is a constant that a product multiplies channels with, each with a number of its own: the
-scale of a norm.  The walk is that of factors, through linear ops alone, so that a factor may also
-be negative.  A gain g becomes 1 by the factors 1 / g, if the factors of its channels are free and
-no other gain's: behind a norm whose result is also added to something else, they are often not.
+scale of a norm.  The walk is that of factors, from gains on, through linear ops alone, so that a
+factor may also be negative.  A gain g becomes 1 by the factors 1 / g, if the factors of its
+channels are free and no other gain's: where the result of a norm goes to the next norm, they are
+not.
 Contract: as in `channel_groups`.
 """
 
@@ -14,15 +15,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import isfinite, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from qdialect.analysis.channel_groups import ChannelGroup, groups_of
-from qdialect.analysis.channel_labels import Labels, Term, aligned
+from qdialect.analysis.channel_labels import LARGEST, Labels, Term, aligned
 from qdialect.analysis.channel_walk import Walk
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors.degrees import Homogeneity, homogeneity, product_powers, translation
@@ -89,9 +90,9 @@ class LinearWalk(Walk):
 
 
 class _GainWalk(LinearWalk):
-    """Factors that may be negative."""
+    """Factors that may be negative, of gains and of what is behind them."""
 
-    #: constants of one number for each channel that something is multiplied with
+    #: constants with a number for each channel that something is multiplied with
     gains: set[Use]
 
     def __init__(self, ctx: QContext) -> None:
@@ -99,16 +100,31 @@ class _GainWalk(LinearWalk):
         self.gains = set()
 
     def results(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
-        """What is multiplied with one number keeps its factors, the number too."""
+        """What is multiplied with one number keeps its factors, the number too; what is multiplied
+        with a gain has none of its own."""
         powers = product_powers(op, behavior) if behavior.elementwise else None
-        if powers is None:
-            return super().results(op, behavior)
-        others = {n for n in powers if self.number(op, n) is None}
-        if len(others) == 1 and len(others) < len(powers) and powers[min(others)] == 1:
-            return [aligned(self.of(op.operands[min(others)]), len(shape_of(op.results[0])))]
-        found = (self.use_of(op, n) for n in powers)
-        self.gains.update(use for use in found if use is not None)
+        numbers = {n for n in powers or () if self.number(op, n) is not None}
+        others = [n for n in powers or () if n not in numbers]
+        gains = [n for n in others if self.use_of(op, n) is not None]
+        rank = len(shape_of(op.results[0]))
+        if powers is not None and len(gains) == 1 and abs(powers[gains[0]]) == 1:
+            return self._gained(op, gains[0], int(powers[gains[0]]))
+        if powers is not None and numbers and len(others) == 1 and powers[others[0]] == 1:
+            return [aligned(self.of(op.operands[others[0]]), rank)]
         return super().results(op, behavior)
+
+    def _gained(self, op: Operation, gain: int, power: int) -> Sequence[Labels] | None:
+        """New factors, which the gain takes up."""
+        use, shape = self.use_of(op, gain), shape_of(op.operands[gain])
+        assert use is not None
+        self.gains.add(use)
+        if prod(shape) > LARGEST:
+            return None
+        for value in op.operands:
+            self.stop(value)
+        made = self.classes.fresh(shape)
+        self.absorb(use, (made, power))
+        return [aligned(made, len(shape_of(op.results[0])))]
 
     def of_formula(self, op: Operation, behavior: Behavior) -> Homogeneity | None:
         """Sums and products."""
@@ -117,59 +133,46 @@ class _GainWalk(LinearWalk):
         return homogeneity(op, behavior) if is_sum or product_powers(op, behavior) else None
 
 
+_NO_FACTORS = "what takes its result takes up no factors"
+
+
 def find_gains(function: FuncOp, ctx: QContext) -> Gains:
     """The gains of `function`."""
     walk = _GainWalk(ctx)
     walk.run(function.body.block)
     walk.settle()
-    groups = [group for group, _ in groups_of(walk, function)]
-    roots = walk.classes.roots
-    terms = Counter(
-        (each.op, each.operand)
-        for each in walk.absorbers
-        for term in each.terms
-        if roots(term.labels).any()
-    )
+    counts = Counter((each.op, each.operand) for each in walk.absorbers)
     free: dict[Use, Gain] = {}
-    refused: dict[Use, str] = dict.fromkeys(walk.gains, "what takes its result takes up no factors")
-    for group in groups:
+    refused: dict[Use, str] = dict.fromkeys(walk.gains, _NO_FACTORS)
+    for group, _ in groups_of(walk, function):
         taken = np.zeros(group.size + 1, np.bool_)
         for absorber in group.absorbers:
             use = absorber.op, absorber.operand
-            if use not in walk.gains:
+            term = absorber.terms[0]
+            labels = np.abs(term.labels)
+            if use not in walk.gains or counts[use] > 1 or not labels.all():
                 continue
-            (term, *others) = absorber.terms
-            numbers = _numbers(use[0].operands[use[1]], term, ctx)
-            if others or terms[use] > 1:
-                refused[use] = "what is multiplied with it has factors too"
-            elif numbers is None:
-                refused[use] = "it has a zero, or not a factor for each number"
-            elif taken[np.abs(term.labels)].any():
+            factors = _factors(use, term, group.size, ctx)
+            if factors is None:
+                refused[use] = "it has a zero, or not a number for each factor"
+            elif taken[labels].any():
                 refused[use] = "another gain has the same factors"
             else:
-                taken[np.abs(term.labels)] = True
-                factors = np.ones(group.size + 1)
-                powers = -term.sign * np.sign(term.labels)
-                factors[np.abs(term.labels)] = np.where(powers > 0, numbers, 1 / numbers)
-                free[use] = Gain(group, factors[1:])
+                taken[labels] = True
+                free[use] = Gain(group, factors)
                 refused.pop(use)
     return Gains(free, refused)
 
 
-def _numbers(value: SSAValue, term: Term, ctx: QContext) -> NDArray[np.float64] | None:
-    """The numbers of a constant by label; None unless each label has one, none of them 0."""
-    constant = constant_of(value)
+def _factors(use: Use, term: Term, size: int, ctx: QContext) -> NDArray[np.float64] | None:
+    """The factors that make a constant 1; None if a number of it is 0, or two of one class are not
+    the same."""
+    constant = constant_of(use[0].operands[use[1]])
     assert constant is not None
-    array = constant_array(constant, ctx.blobs).astype(np.float64)
-    labels = np.abs(term.labels)
-    try:
-        where = np.broadcast_to(labels, np.broadcast_shapes(labels.shape, array.shape))
-    except ValueError:
+    numbers = constant_array(constant, ctx.blobs).astype(np.float64)
+    if not (np.isfinite(numbers) & (numbers != 0)).all():
         return None
-    if where.size != array.size or len(np.unique(labels)) < labels.size or not labels.all():
-        return None
-    array = array.reshape(where.shape)
-    first = np.zeros(int(labels.max()) + 1)
-    first[where.reshape(-1)[::-1]] = array.reshape(-1)[::-1]
-    fits = np.isfinite(array).all() and (array == first[where]).all() and (array != 0).all()
-    return first[labels] if fits else None
+    expected = np.where(term.labels * term.sign > 0, 1 / numbers, numbers)
+    factors = np.ones(size + 1)
+    factors[np.abs(term.labels)] = expected
+    return factors[1:] if (factors[np.abs(term.labels)] == expected).all() else None

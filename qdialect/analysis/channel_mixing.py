@@ -71,10 +71,14 @@ class Mixable:
     gains: Sequence[Gain]
 
     @property
+    def groups(self) -> Sequence[ChannelGroup]:
+        """The group and those of its gains."""
+        return [self.group, *(gain.group for gain in self.gains)]
+
+    @property
     def values(self) -> Sequence[SSAValue]:
-        """The values of the group and of those of its gains."""
-        groups = self.group, *(gain.group for gain in self.gains)
-        return [*dict.fromkeys(value for group in groups for value in group.values)]
+        """All values that change."""
+        return [*dict.fromkeys(value for group in self.groups for value in group.values)]
 
 
 def find_blocks(function: FuncOp, ctx: QContext) -> list[Mixable]:

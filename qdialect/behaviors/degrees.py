@@ -255,7 +255,7 @@ def product_powers(op: Operation, behavior: Behavior) -> Powers | None:
 def sums_alike(op: Operation, behavior: Behavior) -> bool:
     """Whether a linear op sums all elements along the dimensions that it does not keep, each with
     the same weight."""
-    if behavior.arithmetic is None or not behavior.linear:
+    if behavior.arithmetic is None or not behavior.linear or len(op.operands) != 1:
         return False
     try:
         result = behavior.arithmetic(op, [Alike()])

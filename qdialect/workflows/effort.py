@@ -24,6 +24,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from qdialect.quantization.float_rewrites.base import costs_of, decibels_less
+from qdialect.quantization.float_rewrites.float_bounds import NoBoundError, float_bounds, worst
 from qdialect.quantization.float_rewrites.statistics import measured
 from qdialect.quantization.float_rewrites.table import rewrites
 from qdialect.quantization.search import Scoring, gains_of, surely, while_hopeful
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from qdialect.profile.record import Profile
     from qdialect.quantization.apply_profile import Correct
     from qdialect.quantization.float_rewrites.base import AnyRewrite, Foretold
+    from qdialect.quantization.float_rewrites.float_bounds import FloatBound
     from qdialect.quantization.float_rewrites.statistics import Statistics
     from qdialect.quantization.quality import Quality
     from qdialect.quantization.recipe import Recipe
@@ -50,6 +52,9 @@ if TYPE_CHECKING:
 
 SECONDS = {0: 0.0, 1: 120.0, 2: 1200.0}
 """How long steps are tried at each level, where nobody says."""
+
+_ELEMENTS = 2
+"""Of how many elements of an output a bound is derived."""
 
 ROUNDINGS: Mapping[int, Sequence[Method]] = {
     1: ("gptq",),
@@ -107,7 +112,7 @@ class Effort:
         attempts = search.attempts()
         for name, make in self.watch(attempts, len(attempts)):
             search.attempt(name, make)
-        return Improved(search.best, search.steps)
+        return Improved(search.best, search.bounded())
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,8 @@ class _Search:
     def __init__(self, effort: Effort, start: State) -> None:
         self.effort, self.best = effort, start
         self.steps: list[Step] = []
+        #: of rewrites that were kept, by the number of the step: the model before and after
+        self._rewrites: dict[int, tuple[Model, Model]] = {}
         self._began, self._longest = monotonic(), 0.0
         #: what was found out about a model, the last that was asked for
         self._known: tuple[Model, Statistics] | None = None
@@ -168,10 +175,21 @@ class _Search:
         if worse is not None:
             done += f"; {worse}"
         if quality is not None and kept:
+            if state.model is not self.best.model:
+                self._rewrites[len(self.steps)] = self.best.model, state.model
             self.best, self._scores, self._whole = state, scores, quality
         took = monotonic() - began
         self._longest = max(self._longest, took)
         self.steps.append(Step(name, fmean(gains), kept, took, done))
+
+    def bounded(self) -> Sequence[Step]:
+        """The steps, rewrites with a bound of what they changed in float32 while time lets."""
+        steps, sample = list(self.steps), self.effort.samples[0]
+        for number, (before, after) in self._rewrites.items():
+            is_late = monotonic() - self._began > self.effort.seconds
+            bound = "there was no time" if is_late else _in_float32(before, after, sample)
+            steps[number] = replace(steps[number], in_float32=bound)
+        return steps
 
     def _noted(self, state: State, answers: list[Arrays]) -> Iterator[Arrays]:
         """The answers of a state, each of which is also kept in `answers`."""
@@ -251,6 +269,15 @@ def _worse(quality: Quality, before: Quality) -> str | None:
     if quality.worst_db < before.worst_db:
         return f"over all samples {before.worst_db - quality.worst_db:.1f} dB would be lost"
     return None
+
+
+def _in_float32(before: Model, after: Model, sample: Arrays) -> FloatBound | str:
+    """How far a rewritten model is at most from what it was, or why there is no bound."""
+    try:
+        first, second = ((model.module, model.ctx) for model in (before, after))
+        return worst(float_bounds(first, second, sample, elements=_ELEMENTS))
+    except NoBoundError as error:
+        return str(error)
 
 
 def _copy(model: Model) -> Model:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
-CORRECTION_SAMPLES = 16
+CORRECTION_SAMPLES = 32
 ROUNDING_SAMPLES = 256
 SEEN_SAMPLES = {1: 64, 2: 64}
 """How many samples statistics and roundings are of, at most, at each level of effort."""

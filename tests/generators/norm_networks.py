@@ -1,5 +1,5 @@
-"""Random transformers without attention, to rotate their residual streams: words or rows come in,
-blocks are added to the stream, norms stand in front of blocks.
+"""Random transformers without attention, to rotate their residual streams: words, rows or parts of
+a picture come in, blocks are added to the stream, norms stand in front of blocks.
 
 Norms are one op or as exporters write them in pieces, with a mean or without, and with gains of
 either sign.  What keeps a stream from being rotated is put in by name (`BREAKERS`).
@@ -78,21 +78,32 @@ def _norm(net: _Net, x: Value, gain: Value) -> Value:
     return net.op("add", x[1], y, net.normal(WIDTH)) if draw.random() < 0.5 else y
 
 
+def _parts(net: _Net, x: Value) -> Value:
+    """Of 2 x 2 places each, behind a constant as first row."""
+    parts = (1, WIDTH, 1, TOKENS - 1)
+    y = net.op("conv2d strides [2, 2]", parts, x, net.normal(WIDTH, 3, 2, 2), net.normal(WIDTH))
+    y = net.op("reshape", (WIDTH, TOKENS - 1), y)
+    y = net.op("transpose perm [1, 0]", (TOKENS - 1, WIDTH), y)
+    return net.op("concat axis 0", (TOKENS, WIDTH), net.normal(1, WIDTH), y)
+
+
 def random_stream(seed: int, breaker: str = "") -> tuple[str, np.ndarray]:
     """The text of a module, and an input."""
     net = _Net(seed)
-    draw, words = net.draw, net.draw.random() < 0.6 or breaker == "tied"
-    table = net.normal(WORDS, WIDTH)
-    if words:
-        shape, kind = (TOKENS, WIDTH), f"tensor<{TOKENS}xi64>"
+    draw, shape, table = net.draw, (TOKENS, WIDTH), net.normal(WORDS, WIDTH)
+    start = "words" if breaker == "tied" else draw.choice(("words", "rows", "picture"))
+    if start == "words":
+        kind, given = f"tensor<{TOKENS}xi64>", net.numbers.integers(0, WORDS, TOKENS)
         x = net.op("gather", shape, table, ("%x", (TOKENS,)), kinds=f"{tensor(table[1])}, {kind}")
-        given = net.numbers.integers(0, WORDS, TOKENS)
-        if draw.random() < 0.7:
-            x = net.op("add", shape, x, net.normal(TOKENS, WIDTH))
-    else:
-        shape = (TOKENS, WIDTH)
+    elif start == "rows":
         kind, given = tensor((TOKENS, 4)), net.numbers.normal(size=(TOKENS, 4)).astype("f4")
         x = _product(net, ("%x", (TOKENS, 4)), WIDTH)
+    else:
+        size = (1, 3, 2, 2 * (TOKENS - 1))
+        kind, given = tensor(size), net.numbers.normal(size=size).astype("f4")
+        x = _parts(net, ("%x", size))
+    if draw.random() < 0.6:
+        x = net.op("add", shape, x, net.normal(TOKENS, WIDTH))
     results: list[Value] = []
     for number in range(draw.randint(1, 3)):
         broken = breaker if number == 0 else ""

@@ -23,7 +23,7 @@ from qdialect.quantization.preparation import prepare
 from qdialect.reference import Interpreter
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
-from tests.support.exact_numbers import exact
+from tests.support.exact_numbers import random_rationals
 
 SEEDS = range(40)
 
@@ -247,7 +247,7 @@ def test_linear_ops_are(text: str) -> None:
     assert behavior.linear
     assert behavior.arithmetic is not None
     random = np.random.default_rng(0)
-    x, matrix = exact((1, 3, 4, 4), random), exact((3, 3), random)
+    x, matrix = random_rationals((1, 3, 4, 4), random), random_rationals((3, 3), random)
     y = behavior.arithmetic(op, [x])
     mixed = (matrix @ x.reshape(3, -1)).reshape(x.shape)
     expected = (matrix @ y.reshape(3, -1)).reshape(y.shape)
@@ -290,7 +290,7 @@ def test_channels_that_weights_join(
     assert np.broadcast_shapes(inner.shape, outer.shape, w) == w
     random = np.random.default_rng(1)
     a, b = sums.lhs_axis(op), sums.result_axis(op)
-    numbers, weights = exact(x, random), exact(w, random)
+    numbers, weights = random_rationals(x, random), random_rationals(w, random)
     before = np.array([Fraction(n + 2, 3) for n in range(x[a])])
     after = np.array([Fraction(5, n + 1) for n in range(y[b])])
     scaled = weights * after[outer] / before[inner]

@@ -95,7 +95,9 @@ def chain(function: str) -> Model:
         ("layer_norm %h, %z : (!x, tensor<2xf32>) -> !x", None),
         ("pad %h low [0, 0] high [1, 0] mode constant : (!x) -> !x", Matrices.INVERTIBLE),
         ("pad %h low [0, 0] high [1, 0] mode constant value 1.0 : (!x) -> !x", None),
-        ("mul %h, %b : (!x, tensor<2xf32>) -> !x", None),
+        ("mul %h, %b : (!x, tensor<2xf32>) -> !x", Matrices.INVERTIBLE),
+        ("div %h, %b : (!x, tensor<2xf32>) -> !x", Matrices.INVERTIBLE),
+        ("mul %h, %z : (!x, tensor<2xf32>) -> !x", None),
         ("add %h, %x : (!x, !x) -> !x", None),
         ("relu %h : (!x) -> !x", None),
         ("abs %h : (!x) -> !x", None),
@@ -208,7 +210,7 @@ def mixed_by(model: Model, seed: int) -> int:
     return mix_channels(changes, model.ctx)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(40))
 def test_a_stream_before_norms_is_one_block(seed: int) -> None:
     """Matrices keep the vector of ones where a norm takes a mean off."""
     text, given = random_stream(seed)
@@ -225,7 +227,7 @@ def test_a_stream_before_norms_is_one_block(seed: int) -> None:
 
 
 @pytest.mark.parametrize("breaker", BREAKERS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(8))
 def test_streams_that_stay(breaker: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel_walk, "_SHARED", WIDTH)
     text, given = random_stream(seed, breaker)

@@ -17,7 +17,7 @@ from qdialect.quantization.preparation import prepare
 from qdialect.reference import Interpreter
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
-from tests.support.exact_numbers import exact, exact_run
+from tests.support.exact_numbers import exact_results, random_rationals
 
 SEEDS = range(40)
 
@@ -104,12 +104,12 @@ def residual() -> str:
 def test_rational_numbers_stay() -> None:
     """Two parts of three channels, of which one is cut out, change places within themselves."""
     model = opened(residual())
-    x = exact((1, 2, 4, 4), np.random.default_rng(3))
-    before, text = exact_run(model, x), str(model.module)
+    x = random_rationals((1, 2, 4, 4), np.random.default_rng(3))
+    before, text = exact_results(model, [x]), str(model.module)
     assert [[len(block) for block in blocks] for blocks in blocks_of(model)] == [[3, 3]]
     assert permute_all(model, seed=2) == 2
     assert str(model.module) != text
-    for was, now in zip(before, exact_run(model, x), strict=True):
+    for was, now in zip(before, exact_results(model, [x]), strict=True):
         assert (was == now).all()
 
 

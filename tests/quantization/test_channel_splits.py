@@ -18,7 +18,7 @@ from qdialect.quantization.preparation import prepare
 from qdialect.reference import Interpreter
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
-from tests.support.exact_numbers import exact, exact_run
+from tests.support.exact_numbers import exact_results, random_rationals
 
 Split = tuple[ChannelGroup, Sequence[int]]
 
@@ -96,15 +96,15 @@ def depthwise(middle: str = "", last: str = "%3") -> str:
 def test_rational_numbers_stay() -> None:
     """Also where groups of a convolution and extents of a reshape are others then."""
     model = opened(depthwise())
-    x = exact((1, 2, 2, 2), np.random.default_rng(3))
-    before = exact_run(model, x)
+    x = random_rationals((1, 2, 2, 2), np.random.default_rng(3))
+    before = exact_results(model, [x])
     groups = find_splittable(model.function(), model.ctx)
     assert [classes for _, classes in groups] == [[1, 2, 3, 4]]
     assert split_channels([(groups[0][0], [2, 4])], model.ctx) == 6
     model.module.verify()
     made = [shape_of(op.results[0]) for op in model.function().body.block.ops if op.results]
     assert (1, 6, 2, 2) in made and (1, 6) in made and (3, 6) in made and (6, 1, 2, 2) in made
-    for was, now in zip(before, exact_run(model, x), strict=True):
+    for was, now in zip(before, exact_results(model, [x]), strict=True):
         assert (was == now).all()
 
 

@@ -1,8 +1,10 @@
-"""Rational numbers in arrays, and float functions evaluated on them by their declarations."""
+"""Rational numbers that stay such beside floats, and the results of float graphs in them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import total_ordering
 from math import isfinite
 from typing import Any
 
@@ -11,12 +13,15 @@ from numpy.typing import NDArray
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
-from qdialect.ops import constant_array, constant_of
+from qdialect.ops import ConstantOp, constant_array
 from qdialect.workflows.model import Model
 
+Numbers = NDArray[np.object_]
 
+
+@total_ordering
 class Exact:
-    """A rational number that stays one beside floats."""
+    """A rational number; floats that it meets are the numbers they are."""
 
     __array_priority__ = 1e3
 
@@ -26,70 +31,81 @@ class Exact:
     def __add__(self, other: Any) -> Exact:
         return Exact(self.value + Exact(other).value)
 
+    def __sub__(self, other: Any) -> Exact:
+        return Exact(self.value - Exact(other).value)
+
     def __mul__(self, other: Any) -> Exact:
         return Exact(self.value * Exact(other).value)
 
     def __truediv__(self, other: Any) -> Exact:
         return Exact(self.value / Exact(other).value)
 
-    def __neg__(self) -> Exact:
-        return Exact(-self.value)
-
-    def __sub__(self, other: Any) -> Exact:
-        return self + -Exact(other)
-
     __radd__, __rmul__ = __add__, __mul__
+
+    def __rsub__(self, other: Any) -> Exact:
+        return Exact(other) - self
+
+    def __rtruediv__(self, other: Any) -> Exact:
+        return Exact(other) / self
 
     def __eq__(self, other: object) -> bool:
         return self.value == Exact(other).value
 
     def __lt__(self, other: Any) -> bool:
-        return self.value < Exact(other).value
+        return self.value < (other.value if isinstance(other, Exact) else other)
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def exact(shape: tuple[int, ...], random: np.random.Generator) -> NDArray[np.object_]:
-    """Numbers by chance."""
+def exactly(array: Any) -> Numbers:
+    """The numbers of an array."""
+    values = np.asarray(array)
+    found = np.empty(values.shape, np.object_)
+    for place, value in np.ndenumerate(values):
+        found[place] = Exact(value.item() if isinstance(value, np.generic) else value)
+    return found
+
+
+def random_rationals(shape: tuple[int, ...], random: np.random.Generator) -> Numbers:
+    """Small ones, few of which are floats."""
     numbers = random.integers(-9, 10, (2, *shape))
-    pairs = zip(*numbers.reshape(2, -1), strict=True)
-    parts = [Fraction(int(a), 1 + abs(int(b))) for a, b in pairs]
-    return exact_array(np.array(parts, np.object_).reshape(shape))
+    found = np.empty(shape, np.object_)
+    for place in np.ndindex(shape):
+        above, below = (int(each[place]) for each in numbers)
+        found[place] = Exact(Fraction(above, 1 + abs(below)))
+    return found
 
 
-def exact_array(array: NDArray[Any]) -> NDArray[np.object_]:
-    """The numbers of an array as they are."""
-    made = np.empty(array.size, np.object_)
-    made[:] = [Exact(number) for number in array.reshape(-1).tolist()]
-    return made.reshape(array.shape)
+def clipped(numbers: Any, low: float, high: float) -> Any:
+    """min(max(x, low), high), of rationals too."""
+    if getattr(numbers, "dtype", None) != np.object_:
+        return numbers.clip(low, high)
+    if isfinite(low):
+        numbers = np.maximum(numbers, exactly(low))
+    return np.minimum(numbers, exactly(high)) if isfinite(high) else numbers
 
 
-def exact_run(model: Model, x: NDArray[np.object_]) -> list[NDArray[np.object_]]:
-    """What a function gives for its argument, by index maps, bounds and formulas."""
-    function, found = model.function(), dict[SSAValue, NDArray[np.object_]]()
-    found[function.body.block.args[0]] = x
-    for op in function.body.block.ops:
+def exact_results(model: Model, inputs: Sequence[Numbers]) -> list[Numbers]:
+    """The results of a float model whose ops copy elements, are clamps or have formulas in
+    + - * /."""
+    block = model.function().body.block
+    values: dict[SSAValue, Numbers] = dict(zip(block.args, inputs, strict=True))
+    for op in block.ops:
+        operands = [values[value] for value in op.operands]
         if isinstance(op, ReturnOp):
-            return [found[value] for value in op.operands]
-        if op.results and (constant := constant_of(op.results[0])) is not None:
-            found[op.results[0]] = exact_array(constant_array(constant, model.ctx.blobs))
+            return operands
+        if isinstance(op, ConstantOp):
+            values[op.result] = exactly(constant_array(op, model.ctx.blobs))
             continue
-        behavior, operands = model.ctx.behaviors.get(op), [found[value] for value in op.operands]
+        behavior = model.ctx.behaviors.get(op)
         assert behavior is not None
         if behavior.movement is not None:
-            made = behavior.maps(op)[0].apply(operands, exact_array(np.zeros(())))
-        elif behavior.clamp is not None:
-            low, high = behavior.clamp(op)
-            made = np.empty_like(operands[0])
-            made.reshape(-1)[:] = [_clamped(n, low, high) for n in operands[0].reshape(-1)]
-        else:
-            assert behavior.arithmetic is not None
-            made = behavior.arithmetic(op, operands)
-        found[op.results[0]] = made
-    raise AssertionError("nothing is returned")
-
-
-def _clamped(number: Exact, low: float, high: float) -> Exact:
-    if isfinite(low) and number < low:
-        return Exact(low)
-    return Exact(high) if isfinite(high) and Exact(high) < number else number
+            (along,) = behavior.maps(op)
+            values[op.results[0]] = along.apply(operands, exactly(0))
+            continue
+        if behavior.clamp is not None:
+            values[op.results[0]] = clipped(operands[0], *behavior.clamp(op))
+            continue
+        assert behavior.arithmetic is not None, op.name
+        values[op.results[0]] = behavior.arithmetic(op, operands)
+    raise AssertionError("no function ends like this")

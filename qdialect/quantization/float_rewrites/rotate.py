@@ -15,7 +15,7 @@ Nothing is added to the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,6 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from qdialect.analysis.channel_gains import Use
 from qdialect.analysis.channel_labels import scaled
 from qdialect.analysis.channel_mixing import Block, Matrices, Mixable, find_blocks
 from qdialect.numerics.channel_transforms import Term, total_loss
@@ -85,16 +84,15 @@ class Rotate(FloatRewrite[Rotated]):
 
 def _best(mixable: Mixable, costs: Costs) -> Rotated:
     """The rotations of the seed with the least loss."""
-    as_it_is = _of_rows(mixable, costs.known, ())
-    before, tried = 0.0, list[Rotated]()
+    known = costs.known
+    as_it_is = {**known, **_of_rows(mixable, known, ())}
+    before, tried = _loss(mixable, costs.afterwards(as_it_is)), list[Rotated]()
     for seed in range(SEEDS):
         random = np.random.default_rng(seed)
         changes = [(mixable, block, _rotation(block, random)) for block in mixable.blocks]
-        weights = mixed_constants(changes, costs.ctx)
-        before = before or _loss(mixable, weights, costs.afterwards({**costs.known, **as_it_is}))
-        known = {**costs.known, **_of_rows(mixable, costs.known, changes)}
-        after = _loss(mixable, weights, costs.afterwards(known, weights))
-        tried.append(Rotated(changes, before, after))
+        rotated = {**known, **_of_rows(mixable, known, changes)}
+        after = costs.afterwards(rotated, mixed_constants(changes, costs.ctx))
+        tried.append(Rotated(changes, before, _loss(mixable, after)))
     return min(tried, key=lambda each: each.after)
 
 
@@ -104,16 +102,16 @@ def _rotation(block: Block, random: np.random.Generator) -> Array:
     return (rotation_keeping_ones if keeps_ones else random_rotation)(len(block.classes), random)
 
 
-def _loss(mixable: Mixable, changed: Iterable[Use], costs: Costs) -> float:
-    """What rounding the values of a group and the weights that change costs."""
-    terms: list[Term] = []
-    count = 0
+def _loss(mixable: Mixable, costs: Costs) -> float:
+    """What rounding the values and the weights that change costs."""
+    terms, count = list[Term](), 0
     for value in mixable.values:
         labels = numbered_labels(costs.known[value].low.shape)
         term = costs.of_value(value, labels)
         terms += [] if term is None else [term]
         count = max(count, labels.size)
-    for op, number in changed:
+    absorbers = (each for group in mixable.groups for each in group.absorbers)
+    for op, number in dict.fromkeys((each.op, each.operand) for each in absorbers):
         acc = costs.contraction(op, None)
         if acc is not None and acc.rhs == number:
             value, axis = op.operands[acc.lhs], acc.lhs_axis(op)
