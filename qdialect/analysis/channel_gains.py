@@ -30,7 +30,7 @@ from qdialect.behaviors.degrees import Homogeneity, homogeneity, product_powers,
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.ops import constant_array, constant_of
-from qdialect.qparams.maps import Select
+from qdialect.qparams.maps import IndexMap, Select
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +63,10 @@ class LinearWalk(Walk):
         if any(isinstance(each, Select) for each in behavior.maps(op)):
             return None
         return super().movement(op, behavior)
+
+    def passes_border(self, along: IndexMap) -> bool:
+        """Sums of nothing are 0."""
+        return not along.border_value
 
     def ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """No choice is linear."""

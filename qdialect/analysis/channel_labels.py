@@ -150,15 +150,15 @@ def carried(
 ) -> Labels:
     """The labels of what a movement makes of operands of these shapes; where no array of labels
     says them, operands get one factor first."""
-    found = _pulled(along, operands, shapes)
+    found = pulled_labels(along, operands, shapes)
     if found is None:
         operands = [classes.along(labels, range(labels.ndim)) for labels in operands]
-        found = _pulled(along, operands, shapes)
+        found = pulled_labels(along, operands, shapes)
     if found is None:
         for labels in operands[1:]:
             classes.unite(operands[0], labels)
         operands = [np.full_like(labels, operands[0].flat[0]) for labels in operands]
-        found = _pulled(along, operands, shapes)
+        found = pulled_labels(along, operands, shapes)
     if found is None:
         for labels in operands:
             classes.pin(labels)
@@ -167,7 +167,11 @@ def carried(
     return found
 
 
-def _pulled(along: IndexMap, operands: Sequence[Labels], shapes: Sequence[Shape]) -> Labels | None:
+def pulled_labels(
+    along: IndexMap, operands: Sequence[Labels], shapes: Sequence[Shape]
+) -> Labels | None:
+    """The labels of what a movement makes of operands of these shapes; None where no array of
+    labels says them."""
     fields = [_field(labels, shape) for labels, shape in zip(operands, shapes, strict=True)]
     pulled = along.pull(fields, layout=Layout.BLOCK)
     return None if isinstance(pulled, Illegal) else _labels(pulled)

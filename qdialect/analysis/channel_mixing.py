@@ -93,7 +93,7 @@ def find_blocks(function: FuncOp, ctx: QContext) -> list[Mixable]:
     found: list[Mixable] = []
     for group, name in groups_of(walk, function):
         asked = [(name(labels), matrices) for labels, matrices in conditions]
-        made = _blocks(group, [(name(labels), dims) for labels, dims in kept_apart])
+        made = fibre_blocks(group, [(name(labels), dims) for labels, dims in kept_apart])
         blocks = [_block(classes, asked) for classes in made]
         if blocks:
             mixed = [label for block in blocks for label in block.classes]
@@ -254,12 +254,9 @@ class _MixingWalk(LinearWalk):
         self, op: Operation, behavior: Behavior, sums: Accumulator
     ) -> Sequence[Labels] | None:
         """Of constant weights, if every channel of the result reads every channel."""
-        if self.use_of(op, sums.rhs) is not None:
-            joined = sums.channels(op) if sums.channels is not None else None
-            if joined is None or sum(n > 1 for n in (joined[0] + joined[1]).shape) != (
-                sum(n > 1 for n in joined[0].shape) + sum(n > 1 for n in joined[1].shape)
-            ):
-                return None
+        joined = sums.channels(op) if sums.channels and self.use_of(op, sums.rhs) else None
+        if joined is not None and not joins_all(*joined):
+            return None
         made = super().contraction(op, behavior, sums)
         if made is not None and self.use_of(op, sums.rhs) is None:
             rank = len(shape_of(op.results[0]))
@@ -268,13 +265,20 @@ class _MixingWalk(LinearWalk):
         return made
 
 
+def joins_all(inner: Labels, outer: Labels) -> bool:
+    """Whether every channel of the result of weights reads every channel."""
+    return sum(n > 1 for n in (inner + outer).shape) == (
+        sum(n > 1 for n in inner.shape) + sum(n > 1 for n in outer.shape)
+    )
+
+
 def _kept(op: Operation, behavior: Behavior, rank: int) -> Sequence[int]:
     """The dimensions of its operand that a linear op keeps apart."""
     axes = behavior.operand_port(0).axes
     return range(rank) if axes is None else sorted(axes(op))
 
 
-def _blocks(
+def fibre_blocks(
     group: ChannelGroup, kept_apart: Sequence[tuple[Labels, Sequence[int]]]
 ) -> list[list[int]]:
     """Classes of which every array says that they lie in the same fibres, once in each."""

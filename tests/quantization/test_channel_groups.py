@@ -123,6 +123,8 @@ OUT = "%y = nn.fully_connected %a, %w : (!x, tensor<2x2xf32>) -> !y"
         ("softmax %h : (!x) -> !x", 0),
         ("layer_norm %h, %b : (!x, tensor<2xf32>) -> !x", 2),
         ("transpose %h perm [0, 1] : (!x) -> !x", 2),
+        ("pad %h low [0, 0] high [1, 0] mode constant : (!x) -> !x", 2),
+        ("pad %h low [0, 0] high [1, 0] mode constant value 2.0 : (!x) -> !x", 0),
     ],
 )
 def test_what_passes(function: str, count: int) -> None:

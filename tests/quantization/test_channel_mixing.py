@@ -93,6 +93,8 @@ def chain(function: str) -> Model:
         ("layer_norm %h, %n : (!x, tensor<2xf32>) -> !x", Matrices.KEEPING_ONES),
         ("layer_norm %h, %b : (!x, tensor<2xf32>) -> !x", Matrices.KEEPING_ONES),
         ("layer_norm %h, %z : (!x, tensor<2xf32>) -> !x", None),
+        ("pad %h low [0, 0] high [1, 0] mode constant : (!x) -> !x", Matrices.INVERTIBLE),
+        ("pad %h low [0, 0] high [1, 0] mode constant value 1.0 : (!x) -> !x", None),
         ("mul %h, %b : (!x, tensor<2xf32>) -> !x", Matrices.INVERTIBLE),
         ("div %h, %b : (!x, tensor<2xf32>) -> !x", Matrices.INVERTIBLE),
         ("mul %h, %z : (!x, tensor<2xf32>) -> !x", None),

@@ -86,7 +86,8 @@ def clipped(numbers: Any, low: float, high: float) -> Any:
 
 
 def exact_results(model: Model, inputs: Sequence[Numbers]) -> list[Numbers]:
-    """The results of a float model whose ops are clamps or have formulas in + - * /."""
+    """The results of a float model whose ops copy elements, are clamps or have formulas in
+    + - * /."""
     block = model.function().body.block
     values: dict[SSAValue, Numbers] = dict(zip(block.args, inputs, strict=True))
     for op in block.ops:
@@ -98,6 +99,10 @@ def exact_results(model: Model, inputs: Sequence[Numbers]) -> list[Numbers]:
             continue
         behavior = model.ctx.behaviors.get(op)
         assert behavior is not None
+        if behavior.movement is not None:
+            (along,) = behavior.maps(op)
+            values[op.results[0]] = along.apply(operands, exactly(0))
+            continue
         if behavior.clamp is not None:
             values[op.results[0]] = clipped(operands[0], *behavior.clamp(op))
             continue

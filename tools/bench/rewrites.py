@@ -36,6 +36,7 @@ from qdialect.errors import QError
 from qdialect.formats.onnx.write.executed import optimized_engine
 from qdialect.profile.record import Settings
 from qdialect.quantization.bias_correction import BiasCorrection
+from qdialect.quantization.block_rounding import BlockRounding, gains
 from qdialect.quantization.float_rewrites.base import AnyRewrite
 from qdialect.quantization.float_rewrites.float_bounds import (
     NoBoundError,
@@ -130,7 +131,13 @@ class Bench:
         self.target = get_target(self.options.target)
         keep = frozenset(self.options.keep_float)
         recipe = Recipe.of_target(self.target)
-        self.recipe = replace(recipe, keep_float=keep, weights=self.options.weights)
+        self.recipe = replace(
+            recipe,
+            keep_float=keep,
+            weights=self.options.weights,
+            block=self.options.block,
+            per_channel=not self.options.per_tensor,
+        )
         engine = open_engine(self.model, ENGINE)
         parts = parts_of(self.model.module, self.model.ctx)
         self.judge = Judge(parts, [engine(feeds) for feeds in self.tests])
@@ -182,10 +189,16 @@ class Bench:
             recipe,
             self.target,
             "ties",
-            rounding=WeightRounding(self.samples, ENGINE, way.rounding) if way.rounding else None,
+            rounding=self._rounding(way, recipe),
             correct=BiasCorrection(self.samples[:16], ENGINE) if way.correct else None,
         )
         return self._judged(line, builder.quantized(RULES).model)
+
+    def _rounding(self, way: Way, recipe: Recipe) -> WeightRounding | BlockRounding | None:
+        """What is asked for, or what the command does with weights of few bits anyway."""
+        if way.rounding:
+            return WeightRounding(self.samples, ENGINE, way.rounding)
+        return BlockRounding(self.samples, ENGINE) if gains(recipe) else None
 
     def _judged(self, line: Line, written: Model) -> Line:
         path = self.folder / "quantized.onnx"
@@ -315,6 +328,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ways", nargs="+", choices=every, default=every, help="these alone")
     parser.add_argument("--target", default="onnxruntime")
     parser.add_argument("--weights", default="i8", help="what weights are stored as")
+    parser.add_argument("--block", type=int, default=0, help="weights alone, so many to a scale")
+    parser.add_argument("--per-tensor", action="store_true", help="one scale for all of a weight")
     parser.add_argument("--keep-float", nargs="*", default=[], help="keys of ops left float")
     parser.add_argument("--data", choices=("made", "real"), default="real")
     parser.add_argument("--calibration", type=int, default=32, help="samples to calibrate on")

@@ -13,7 +13,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,9 @@ _TOLERANCE = 1e-9
 
 Mixed = tuple[Mixable, Block, Array]
 """A block of a group, and the matrix that mixes its classes, in their order."""
+
+Change = Callable[[Array, int], Array]
+"""What becomes of fibres [..., channels] whose labels have this sign."""
 
 
 def mix_channels(changes: Iterable[Mixed], ctx: QContext) -> int:
@@ -58,7 +61,7 @@ def mixed_constants(
     gains = {id(gain): gain for mixable, _, _ in changes for gain in mixable.gains}
     arrays = scaled_constants([(gain.group, gain.factors) for gain in gains.values()], ctx)
     for mixable, block, matrix in changes:
-        sides = _sides(block, matrix)
+        change = _mix(block, matrix)
         for absorber in mixable.group.absorbers:
             use = absorber.op, absorber.operand
             for term in absorber.terms:
@@ -67,7 +70,7 @@ def mixed_constants(
                     array = (
                         constant_numbers(use, ctx).astype(np.float64) if array is None else array
                     )
-                    arrays[use] = _mixed(array, term, block.classes, sides)
+                    arrays[use] = changed(array, term, block.classes, change)
     return arrays
 
 
@@ -75,11 +78,12 @@ def mixed_value(array: Array, labels: Labels, block: Block, matrix: Array) -> Ar
     """What a value with these labels would be; further dimensions come first."""
     if not np.isin(np.abs(labels), block.classes).any():
         return array
-    return _mixed(array, Term(labels, 1), block.classes, _sides(block, matrix))
+    return changed(array, Term(labels, 1), block.classes, _mix(block, matrix))
 
 
-def _sides(block: Block, matrix: Array) -> Mapping[int, Array]:
-    """The matrix by the sign of labels: of the inverse factor, its inverse transposed."""
+def _mix(block: Block, matrix: Array) -> Change:
+    """Multiplication by the matrix; where labels are of the inverse factor, by its inverse,
+    transposed."""
     size = len(block.classes)
     if matrix.shape != (size, size):
         raise ValueError(f"expects a matrix of {size} rows and columns")
@@ -91,10 +95,10 @@ def _sides(block: Block, matrix: Array) -> Mapping[int, Array]:
         raise ValueError("the matrix is not orthogonal")
     if block.matrices >= Matrices.KEEPING_ONES and np.abs(matrix.sum(1) - 1).max() > _TOLERANCE:
         raise ValueError("the matrix does not keep the vector of ones")
-    return sides
+    return lambda fibres, sign: fibres @ sides[sign].T
 
 
-def _mixed(array: Array, term: Term, block: Sequence[int], sides: Mapping[int, Array]) -> Array:
+def changed(array: Array, term: Term, block: Sequence[int], change: Change) -> Array:
     """A constant with the elements of a block replaced, fibre by fibre."""
     dim = fibre_dim(term.labels)
     assert dim is not None
@@ -110,11 +114,11 @@ def _mixed(array: Array, term: Term, block: Sequence[int], sides: Mapping[int, A
         if block[0] not in at:
             continue
         columns = [at[label] for label in block]
-        side = sides[term.sign * int(np.sign(row[columns[0]]))]
+        sign = term.sign * int(np.sign(row[columns[0]]))
         # Along dimensions in which the labels do not differ, all fibres at once.
         where = tuple(
             slice(None) if extent == 1 else slice(index, index + 1)
             for extent, index in zip(labels.shape[:-1], place, strict=True)
         )
-        fibres[(*where, columns)] = fibres[where][..., columns] @ side.T
+        fibres[(*where, columns)] = change(fibres[where][..., columns], sign)
     return result

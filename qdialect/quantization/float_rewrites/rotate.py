@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,7 +36,7 @@ from qdialect.quantization.float_rewrites.mixing import (
     mixed_value,
 )
 from qdialect.quantization.float_rewrites.statistics import Channels
-from qdialect.quantization.float_rewrites.terms import Costs
+from qdialect.quantization.float_rewrites.terms import Costs, numbered_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,7 +106,7 @@ def _loss(mixable: Mixable, costs: Costs) -> float:
     """What rounding the values and the weights that change costs."""
     terms, count = list[Term](), 0
     for value in mixable.values:
-        labels = _numbered(costs.known[value].low.shape)
+        labels = numbered_labels(costs.known[value].low.shape)
         term = costs.of_value(value, labels)
         terms += [] if term is None else [term]
         count = max(count, labels.size)
@@ -117,15 +116,10 @@ def _loss(mixable: Mixable, costs: Costs) -> float:
         if acc is not None and acc.rhs == number:
             value, axis = op.operands[acc.lhs], acc.lhs_axis(op)
             shape = shape_of(value)
-            labels = _numbered([n if d == axis else 1 for d, n in enumerate(shape)])
+            labels = numbered_labels([n if d == axis else 1 for d, n in enumerate(shape)])
             terms += costs.of_weights(op, value, labels)
             count = max(count, labels.size)
     return total_loss(terms, np.zeros(count + 1))[0]
-
-
-def _numbered(shape: Sequence[int]) -> NDArray[np.int64]:
-    """A label of its own for each channel of an array."""
-    return np.arange(1, prod(shape) + 1).reshape(shape)
 
 
 def _of_rows(
