@@ -144,6 +144,9 @@ class WeightRounding:
     def __call__(self, selection: Selection, grids: Grids) -> None:
         """Choose codes in `grids` again, and say how those are chosen that are written later."""
         shared = shared_weights(selection, grids)
+        if not self._is_sequential:
+            # Of what an op takes in the float model those were chosen already.
+            shared = [each for each in shared if not each.alone]
         whole = self._digest(selection)
         numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
         for first, others in self._stages(shared, selection):

@@ -91,7 +91,8 @@ class Effort:
     """Tries the steps of a `level` for about so many `seconds`.
 
     `samples` judge what is tried, and nothing else sees them; `seen` are others, that statistics
-    are of. `calibrate` gives the profile of a rewritten model, and `rounding` what rounds weights.
+    are of. `calibrate` gives the profile of a rewritten model, and `rounding` what rounds weights;
+    `first` rounds them until a step does it otherwise.
     `watch` sees the names of steps go by.
     """
 
@@ -104,11 +105,12 @@ class Effort:
     rounding: Callable[[Method], Correct]
     open_run: OpenRun
     correct: Correct | None = None
+    first: Correct | None = None
     watch: Watch = lambda names, total: names
 
     def improved(self, prepared: Model, profile: Profile, recipe: Recipe) -> Improved:
         """The best that is found from a float model that was prepared, which stays as it is."""
-        search = _Search(self, State(prepared, profile, recipe))
+        search = _Search(self, State(prepared, profile, recipe, self.first))
         attempts = search.attempts()
         for name, make in self.watch(attempts, len(attempts)):
             search.attempt(name, make)
@@ -242,7 +244,8 @@ class _Search:
             return "constants would overflow"
         recipe = self.best.recipe
         recipe = replace(recipe, keep_float=recipe.keep_float | done.keep_float)
-        return State(planned.copy, self.effort.calibrate(planned.copy), recipe), str(done)
+        profile = self.effort.calibrate(planned.copy)
+        return State(planned.copy, profile, recipe, self.effort.first), str(done)
 
     def _rounded(self, method: Method) -> tuple[State, str] | str:
         """The state with codes of weights by a method, or why there is none."""
