@@ -71,13 +71,17 @@ class Moments:
             self.sums += columns.sum(axis=2)
             self.count += columns.shape[2]
 
+    def mean(self) -> Array:
+        """E[x] [groups, K]."""
+        return self.sums.astype(np.float64) / max(self.count, 1)
+
     def second(self) -> Array:
         """E[x x^T]."""
         return self.products.astype(np.float64) / max(self.count, 1)
 
     def covariance(self) -> Array:
         """E[x x^T] - E[x] E[x]^T: what is lost when means are corrected."""
-        mean = self.sums.astype(np.float64) / max(self.count, 1)
+        mean = self.mean()
         return self.second() - mean[:, :, None] * mean[:, None, :]
 
     def joined(self, other: Moments) -> Moments:

@@ -438,11 +438,17 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
             return Refusal("no-entry", f"the profile does not have {_name(values, value)}")
     if not isfinite(values.recipe.max_steps) or behavior.is_tied or behavior.has_weights:
         return None
-    masked = next((value for value in runtime if _is_masked(values.range(value))), None)
-    if masked is not None:
-        # The last code is that of the least score: a softmax would make e^-range of a mask, not 0.
-        return Refusal("masked", f"{_name(values, masked)} has masks, and no code is as far away")
-    return _amplification(values, op, behavior)
+    return _amplification(values, op, behavior) or _saturated_masks(values, runtime)
+
+
+def _saturated_masks(values: Values, runtime: Sequence[SSAValue]) -> Refusal | None:
+    """Why values cannot be codes that mask something: the last code is that of the least score, of
+    which a softmax would make e^-range, and of a mask 0."""
+    for value in runtime:
+        if _is_masked(values.range(value)):
+            reason = f"{_name(values, value)} has masks, and no code is as far away"
+            return Refusal("masked", reason)
+    return None
 
 
 def _is_masked(found: Range | None) -> bool:
