@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.context import new_context
 from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError
-from qdialect.formats.onnx.write import evaluate_node
+from qdialect.formats.onnx.write import OrtEngine, evaluate_node
 
 
 def kept(module: Any) -> list[NodeOp]:
@@ -222,6 +222,19 @@ def test_changed_opset_refuses_nodes_that_changed() -> None:
         export(ctx, module, opset=18)
     ctx, module = load(unary("Softsign", [3, 4], opset=17))
     assert export(ctx, module, opset=18).opset_import[0].version == 18
+
+
+@pytest.mark.parametrize(("kind", "attributes"), [("Cast", {"to": 7}), ("Shape", {})])
+def test_a_later_opset_keeps_nodes_that_it_gave_attributes(kind: str, attributes: Any) -> None:
+    model = unary(kind, ["n", 3], opset=13, **attributes)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.INT64, None))
+    ctx, module = load(model)
+    written = export(ctx, module, opset=25)
+    assert written.opset_import[0].version == 25
+    x = np.array([[1.5, -2.5, 0]], np.float32)
+    expected, found = (OrtEngine(m, optimize=False).run({"x": x})["y"] for m in (model, written))
+    assert found.dtype == expected.dtype == np.int64
+    assert (found == expected).all()
 
 
 @pytest.mark.parametrize("opset", [13, 17])
