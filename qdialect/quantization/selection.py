@@ -50,7 +50,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.ops import AddOp, MulOp, ReduceSumOp, SubOp
 from qdialect.ops.component_keys import all_keys
-from qdialect.profile.ranges import HAS_MASKS, ONLY_MASKS, Range, max_of_channels
+from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.quant import DCastOp, QCastOp
 from qdialect.quantization.blocks import WEIGHTS_ONLY, weights_refusal
 from qdialect.quantization.coverage import kind_of
@@ -445,15 +445,11 @@ def _saturated_masks(values: Values, runtime: Sequence[SSAValue]) -> Refusal | N
     """Why values cannot be codes that mask something: the last code is that of the least score, of
     which a softmax would make e^-range, and of a mask 0."""
     for value in runtime:
-        if _is_masked(values.range(value)):
+        found = values.range(value)
+        if found is not None and found.is_masked:
             reason = f"{_name(values, value)} has masks, and no code is as far away"
             return Refusal("masked", reason)
     return None
-
-
-def _is_masked(found: Range | None) -> bool:
-    """Whether a range leaves out numbers that mask something."""
-    return found is not None and not {HAS_MASKS, ONLY_MASKS}.isdisjoint(found.reasons)
 
 
 def _grows(op: Operation, behavior: Behavior | None, unbounded: set[SSAValue]) -> bool:
