@@ -75,7 +75,7 @@ def test_masked_scores_stay_float(tmp_path: Path, mask: float, chosen: bool) -> 
 
 
 @pytest.mark.parametrize("chosen", [False, True], ids=["added", "chosen"])
-@pytest.mark.parametrize("mask", [-1e4, -1e9, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("mask", [-1e4, -1e9, float(np.finfo(np.float32).min), -np.inf])
 @pytest.mark.parametrize("size", [1.0, 0.1])
 def test_masks_in_integers_are_far_enough_away(
     tmp_path: Path, mask: float, chosen: bool, size: float
