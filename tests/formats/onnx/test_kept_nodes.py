@@ -90,6 +90,7 @@ def test_all_kinds_of_attributes() -> None:
     node = helper.make_node("Anything", ["x"], ["y"], "n", domain="org.example")
     given = [
         helper.make_attribute("i", 3),
+        helper.make_attribute("zero", 0),
         helper.make_attribute("f", 0.1),
         helper.make_attribute("s", "text"),
         helper.make_attribute("latin", b"\xff\xfe"),
