@@ -103,12 +103,13 @@ class Plan:
 class Losses:
     """Noise over signal of an output that single roundings make; independent noises add.
 
-    `ops` are by number of op: with its weights in codes, and its result rounded to codes. It is
-    also taken for a product that quantizes its input as it runs: that is rounded in the place of
-    the result.  `values` are of values of floats that are converted to codes.
+    `ops` are by number of op and state: on codes with its weights in codes, and its result rounded
+    to codes. `values` are of values of floats that are converted to codes.
     """
 
-    ops: Mapping[int, float] = field(default_factory=dict[int, float])
+    ops: Mapping[tuple[int, Precision], float] = field(
+        default_factory=dict["tuple[int, Precision]", float]
+    )
     values: Mapping[SSAValue, float] = field(default_factory=dict[SSAValue, float])
 
 
@@ -204,8 +205,7 @@ class _Statement:
     def _price(self, op: Operation, state: Precision) -> int:
         """What an op costs in a state; on codes, with the casts that it has there."""
         time, rates = self._time(op, state), self.times.rates
-        loss = self.losses.ops.get(self.places[op], 0.0)
-        price = self.weight * loss if state is not Precision.FLOAT else 0.0
+        price = self.weight * self.losses.ops.get((self.places[op], state), 0.0)
         if time is None:
             return round(price)
         price += time.nanoseconds

@@ -92,7 +92,7 @@ def planned(
         {CODES: {numbers[key] for key in numbers}},
         Rates(rate, rate, Rate(0.0, 0.0)),
     )
-    losses = Losses({numbers[key]: 1.0 for key in codes})
+    losses = Losses({(numbers[key], Precision.CODES): 1.0 for key in codes})
     values = selection.values
     found = plan(values.function, values.ctx, times, losses, more.get("weight", 0.0))
     return {key: found.states[n] for key, n in numbers.items() if n in found.states}, found
