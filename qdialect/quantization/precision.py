@@ -75,7 +75,8 @@ class Rates:
 @dataclass(frozen=True)
 class Times:
     """What was measured: for each state the times of ops by number, in a run of the whole model in
-    which all ops that can be (`able`) are in that state, and of conversions."""
+    which all ops that can be (`able`) are in that state, and of conversions. A state that is not
+    there is that of no op."""
 
     ops: Mapping[Precision, Mapping[int, Time]]
     able: Mapping[Precision, Collection[int]]
@@ -219,7 +220,8 @@ class _Statement:
         return round(price)
 
     def _time(self, op: Operation, state: Precision) -> Time | None:
-        return self.times.ops[state].get(self.places[op])
+        known = self.times.ops.get(state)
+        return None if known is None else known.get(self.places[op])
 
     def _fused(self, op: Operation) -> None:
         """What an op costs that is executed with another, where the other is in another state."""
@@ -227,7 +229,7 @@ class _Statement:
             if self._time(op, state) is not None:
                 continue
             anchor = self._executed_with(op, state)
-            codes = self.times.able[Precision.CODES]
+            codes = self.times.able.get(Precision.CODES, ())
             if anchor is None or not {self.places[op], self.places[anchor]} <= set(codes):
                 continue
             alone = round(self.times.rates.dequantize(sum(map(elements, op.results))))

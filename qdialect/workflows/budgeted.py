@@ -325,7 +325,7 @@ class _Space:
         self._first: dict[_Rounding, float] = {}
         for op, behavior in loop.selection.ops.items():
             for key in keys_of(op)[:1]:
-                for state, loss in _losses_of(key, losses).items():
+                for state, loss in losses_of(key, losses).items():
                     loss = 0.0 if behavior.commutes else min(loss, _WORST)
                     self._first[places[op], state] = loss
         #: values with the numbers of the ops that make and that use them
@@ -383,7 +383,7 @@ class _Space:
         return frozenset(found)
 
 
-def _losses_of(key: str, losses: Mapping[str, float]) -> Mapping[Precision, float]:
+def losses_of(key: str, losses: Mapping[str, float]) -> Mapping[Precision, float]:
     """What an op loses in each state, of what is known of its whole, of its weights and result, and
     of its result: noises add, so that differences are those of the rest."""
     result = losses.get(value_name(key), 0.0)
