@@ -78,7 +78,7 @@ class BlockRounding:
             recipe = values.recipe
             asked = (
                 f"{recipe.weights} {recipe.block} {recipe.scale_type} {recipe.per_channel} "
-                f"{recipe.correct_bias}"
+                f"{is_lessened(op, selection)}"
             )
             names[op] = number, digest, asked
         missing = [op for op, name in names.items() if name not in self._known]

@@ -16,9 +16,13 @@ from qdialect.cli.qopt import main
 from qdialect.errors import UsageError
 from qdialect.formats.onnx.write import OrtEngine
 from qdialect.quantization.block_formats import block_format
+from qdialect.quantization.block_rounding import BlockRounding
 from qdialect.quantization.blocks import in_blocks
+from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Recipe
 from qdialect.reference import Interpreter
+from qdialect.targets.installed import get_target
+from qdialect.workflows.candidates import Builder
 
 pytest.importorskip("onnxruntime")
 
@@ -183,3 +187,41 @@ def test_a_bias_makes_up_for_the_mean_error(
         losses.append(float(np.square(errors).mean()))
     assert means[1] < means[0] / 2
     assert losses[1] < losses[0]
+
+
+def test_a_sum_on_codes_makes_up_for_nothing(tmp_path: Path) -> None:
+    """What was found for a candidate whose sum behind the product is on floats is not taken for
+    one whose sum is on codes."""
+    random = np.random.default_rng(7)
+    x = (random.normal(size=(24, 1, 4, DEPTH)) + 2 * random.normal(size=DEPTH)).astype("f4")
+    arrays = {"w": random.normal(size=(DEPTH, WIDTH)) * 0.2, "b": random.normal(size=WIDTH)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"], "product"),
+        helper.make_node("Add", ["p", "b"], ["s"], "sum"),
+        helper.make_node("Relu", ["s"], ["y"], "relu"),
+    ]
+    ends = [
+        helper.make_tensor_value_info("x", 1, ["n", "m", DEPTH]),
+        helper.make_tensor_value_info("y", 1, ["n", "m", WIDTH]),
+    ]
+    named = [numpy_helper.from_array(a.astype("f4"), n) for n, a in arrays.items()]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], named)
+    path, data = tmp_path / "f.onnx", tmp_path / "data.npz"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    np.savez(data, x=x)
+    model, target = qd.load(path), get_target("onnxruntime")
+    profile = qd.calibrate(model, data)
+    model.ctx.target = target
+    prepare(model.module, model.ctx, frozenset())
+    rounding = BlockRounding([{"x": sample} for sample in x], "onnxruntime")
+    recipe = Recipe(weights="u4", block=16)
+    builder = Builder(model, profile, recipe, target, "exact", rounding=rounding)
+    want = np.maximum(x[0] @ arrays["w"].astype("f4") + arrays["b"].astype("f4"), 0)
+    losses = []
+    for plan, on_codes in ((None, 0), ({}, 1), (None, 0)):
+        made = builder.quantized("a candidate", plan)
+        assert made.coverage.quantized["nn.add"] == on_codes
+        (got,) = Interpreter(made.model.ctx, made.model.module).run({"x": x[0]})
+        losses.append(sqnr(want, got))
+    assert losses[0] == losses[2]
+    assert min(losses) > 15
