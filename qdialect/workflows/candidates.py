@@ -391,13 +391,13 @@ class Loop(ABC):
         return plan(self._function, self.selection.values.ctx, self.times, losses, weight)
 
     def attempt(self, candidate: Candidate) -> Tried | None:
-        """Load a candidate and judge it; None where the runtime refuses it, which is noted."""
+        """Load a candidate and judge it; None where the runtime does not load or run it, which is
+        noted."""
         try:
-            engine, executed = self._loaded(self._file(candidate.model))
+            made = self._tried(candidate, *self._loaded(self._file(candidate.model)))
         except QError as error:
             self.notes.append(f"{candidate.name} is no candidate: {error.message}")
             return None
-        made = self._tried(candidate, engine, executed)
         self.tried[candidate.name] = made
         return made
 

@@ -17,7 +17,7 @@ from qdialect.errors import UsageError
 from qdialect.formats.onnx.write import OrtEngine
 from qdialect.quantization.block_formats import block_format
 from qdialect.quantization.block_rounding import BlockRounding
-from qdialect.quantization.blocks import in_blocks
+from qdialect.quantization.blocks import in_blocks, in_columns
 from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Recipe
 from qdialect.reference import Interpreter
@@ -225,3 +225,49 @@ def test_a_sum_on_codes_makes_up_for_nothing(tmp_path: Path) -> None:
         losses.append(sqnr(want, got))
     assert losses[0] == losses[2]
     assert min(losses) > 15
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+@pytest.mark.parametrize("weights", ["i8", "u8", "u4"])
+def test_a_product_may_take_what_is_on_codes(
+    tmp_path: Path, weights: str, per_channel: bool
+) -> None:
+    """ONNX Runtime makes a product of integers of two dequantized operands, and takes scales of
+    blocks for those of columns: so the product is written as MatMulNBits."""
+    random = np.random.default_rng(11)
+    arrays = {
+        "k": random.normal(size=(8, 4, 3, 3)) / 6,
+        "w": random.normal(size=(512, WIDTH)) * 0.1,
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["c"], "conv", pads=[1] * 4),
+        helper.make_node("Relu", ["c"], ["r"], "relu"),
+        helper.make_node("Flatten", ["r"], ["f"], "flat"),
+        helper.make_node("MatMul", ["f", "w"], ["y"], "product"),
+    ]
+    ends = [
+        helper.make_tensor_value_info("x", 1, [1, 4, 8, 8]),
+        helper.make_tensor_value_info("y", 1, [1, WIDTH]),
+    ]
+    named = [numpy_helper.from_array(a.astype("f4"), n) for n, a in arrays.items()]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], named)
+    path, data, out = (tmp_path / name for name in ("f.onnx", "data.npz", "q.onnx"))
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), path)
+    x = random.normal(size=(24, 1, 4, 8, 8)).astype("f4")
+    np.savez(data, x=x)
+    recipe = Recipe(weights=weights, weights_only=frozenset({"product"}), per_channel=per_channel)
+    made = qd.quantize(qd.load(path), data, target="onnxruntime", recipe=recipe)
+    assert made.coverage.quantized["nn.conv2d"] == 1
+    qd.save(made.model, out)
+    (want,) = Interpreter(made.model.ctx, made.model.module).run({"x": x[0]})
+    for optimize in (False, True):
+        got = next(iter(OrtEngine(onnx.load(out), optimize=optimize).run({"x": x[0]}).values()))
+        assert sqnr(want, got) > 35
+
+
+def test_one_scale_of_a_large_weight_takes_no_matrix_of_its_size() -> None:
+    """Of 4 million weights in one block such a matrix would have 128 TB."""
+    weight = np.random.default_rng(3).normal(size=(2048, 2048))
+    params, codes = in_columns(weight, None, block_format("i8"), "f32")
+    assert params.is_per_tensor
+    assert np.square(codes * params.scale - weight).mean() < params.scale**2 / 8
