@@ -27,7 +27,7 @@ from qdialect.quantization.biases import is_lessened
 from qdialect.quantization.block_formats import block_format
 from qdialect.quantization.blocks import WEIGHTS_ONLY, Coded, coded_weight
 from qdialect.quantization.grids import Grids
-from qdialect.quantization.hessians import Moments, batches, measurable, moments, rows_of
+from qdialect.quantization.hessians import Moments, batches, measurable, moments_of_parts, rows_of
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.values import real_array, reals_of
 
@@ -82,10 +82,8 @@ class BlockRounding:
             )
             names[op] = number, digest, asked
         missing = [op for op, name in names.items() if name not in self._known]
-        for batch in batches(missing):
-            halves = [
-                moments(values, batch, self.samples[first::2], self.engine) for first in range(2)
-            ]
+        for batch in batches(missing, 2):
+            halves = moments_of_parts(values, batch, self.samples, self.engine, 2)
             for op in batch:
                 found = [half[op] for half in halves if half[op].count]
                 if found:

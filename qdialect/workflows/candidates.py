@@ -436,7 +436,7 @@ def priced_times(function: FuncOp, ctx: QContext, able: Able, recipe: Recipe) ->
     where it says nothing."""
     names = {
         Precision.FLOAT: "float",
-        Precision.CODES: f"{recipe.activations} {recipe.integer_weights}",
+        Precision.CODES: f"{recipe.activations} {recipe.integer_weights.spelling}",
         Precision.DYNAMIC: "dynamic",
     }
     target = ctx.target

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,8 @@ CASES = [
     (Recipe(weights="u4", block=16), "MatMulNBits", 17, 17),
     (Recipe(weights="i4", block=32, scale_type="f16"), "MatMulNBits", 17, 15),
     (Recipe(weights="u4", block=32, scale_type="f8E4M3FN", tables="u4"), "MatMulNBits", 19, 13),
+    (Recipe(weights="u3", block=16), "MatMulNBits", 17, 9),
+    (Recipe(weights="i3", block=32, scale_type="f16"), "MatMulNBits", 17, 7),
     (Recipe(weights="u2", block=16, tables="i4"), "MatMulNBits", 17, 3),
     (Recipe(weights="nf4"), "MatMulBnb4", 17, 15),
     (Recipe(weights="mxint8"), "MatMulNBits", 24, 30),
@@ -98,19 +101,57 @@ def test_the_runtime_computes_what_the_module_says(
         np.testing.assert_allclose(got, exact, atol=2e-5 * np.abs(exact).max())
 
 
-def test_codes_are_of_least_error_of_the_product() -> None:
+@pytest.mark.parametrize("with_data", [False, True])
+@pytest.mark.parametrize(("weights", "zeros"), [("u3", range(8)), ("i3", [0])])
+def test_every_code_of_three_bits(
+    tmp_path: Path, weights: str, zeros: Sequence[int], with_data: bool
+) -> None:
+    """Around every zero point, as what ONNX Runtime reads from four bits."""
+    low = -4 if weights == "i3" else 0
+    codes = np.tile(np.arange(low, low + 8), (len(zeros), 4)).T
+    weight = ((codes - np.array(zeros)) * 2.0 ** -np.arange(len(zeros))).astype(np.float32)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], "product")
+    widths = {"x": DEPTH, "y": len(zeros)}
+    ends = [helper.make_tensor_value_info(n, 1, [DEPTH, width]) for n, width in widths.items()]
+    named = [numpy_helper.from_array(weight, "w")]
+    graph = helper.make_graph([node], "net", ends[:1], ends[1:], named)
+    path, data, out = (tmp_path / name for name in ("f.onnx", "data.npz", "q.onnx"))
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    np.savez(data, x=np.random.default_rng(1).normal(size=(8, DEPTH, DEPTH)).astype(np.float32))
+    recipe, given = Recipe(weights=weights, block=16), data if with_data else None
+    made = qd.quantize(qd.load(path), given, target="onnxruntime", recipe=recipe).model
+    bounds = "i4<-4:3>" if low else "u4<0:7>"
+    assert f"!quant.uniform<{bounds}:f32:{{0:16, 1:1}}" in str(made.module)
+    qd.save(made, out)
+    feeds = {"x": np.eye(DEPTH, dtype=np.float32)}
+    np.testing.assert_array_equal(Interpreter(made.ctx, made.module).run(feeds)[0], weight)
+    (written,) = (n for n in onnx.load(out).graph.node if n.op_type == "MatMulNBits")
+    assert next(a.i for a in written.attribute if a.name == "bits") == 4
+    again = qd.load(out)
+    np.testing.assert_array_equal(Interpreter(again.ctx, again.module).run(feeds)[0], weight)
+    for optimize in (True, False):
+        got = OrtEngine(onnx.load(out), optimize=optimize).run(feeds)["y"]
+        np.testing.assert_array_equal(got, weight)
+
+
+@pytest.mark.parametrize("weights", ["u4", "u3", "i3"])
+def test_codes_are_of_least_error_of_the_product(weights: str) -> None:
     """Of operands that go together, by their second moments."""
     random = np.random.default_rng(0)
-    x = random.normal(size=(400, 8)) @ random.normal(size=(8, 64)) + 0.05
+    rows = random.normal(size=(800, 8)) @ random.normal(size=(8, 64)) + 0.05
+    x, others = rows[:400], rows[400:]
     weight = random.normal(size=(64, 24))
     errors = []
     for hessians in ((), (x.T @ x / len(x),)):
-        params, codes = in_blocks(weight, 0, 32, block_format("u4"), "f32", hessians)
+        params, codes = in_blocks(weight, 0, 32, block_format(weights), "f32", hessians)
         steps, zeros = (
             np.repeat(a, 32, 0) for a in (params.scale_array(), params.zero_point_array())
         )
-        errors.append(np.square(x @ ((codes - zeros) * steps - weight)).sum())
-    assert errors[1] < 0.3 * errors[0]
+        storage = params.storage
+        assert storage.min <= codes.min() and codes.max() <= storage.max
+        # On other operands of the same kind.
+        errors.append(np.square(others @ ((codes - zeros) * steps - weight)).sum())
+    assert errors[1] < 0.4 * errors[0]
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +162,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     for asked, text in (
         ({"weights": "mxfp4", "block": 16}, "mxfp4 has blocks of 32, not of 16"),
         ({"weights": "mxint8", "scale_type": "f16"}, "mxint8 has scales of f8E8M0FNU, not f16"),
-        ({"weights": "i3"}, "weights: one of .* not 'i3'"),
+        ({"weights": "i5"}, "weights: one of .* not 'i5'"),
         ({"scale_type": "f8"}, "scale type: one of"),
     ):
         with pytest.raises(ValueError, match=text):
