@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +126,24 @@ def test_places_among_others() -> None:
     assert quantize.place(as_it_was, "ours", "worst part") is None
     assert "0 of 1 (0 %) | 1 of 1 (100 %)" in " ".join(quantize.ranks([row]).split())
     assert "40.0 | slow" in " ".join(quantize.summary([row]).split())
+
+
+def test_each_file_of_others_is_matched_or_not() -> None:
+    """By any of ours that is as good and no slower; one whose time is not known is no slower."""
+    files = {
+        "ours": quantize.File(0.5, 0.48, 0.52, worst=20.0, metric=0.9),
+        "ours as good": quantize.File(0.8, 0.78, 0.82, worst=30.0, metric=0.9),
+        "fast": quantize.File(0.5, 0.49, 0.51, worst=19.0, metric=0.8),
+        "good": quantize.File(1.5, 1.4, 1.6, worst=30.1, metric=0.902),
+    }
+    row = quantize.Row("net", "classify", 1.0, 1.0, 8, files)
+    assert quantize.matched(row, "worst part") is True
+    assert quantize.matched(row, "metric") is True
+    assert quantize.matched(row, "worst channel") is None
+    faster = replace(row, files=files | {"good": quantize.File(0.6, 0.58, 0.62, worst=30.1)})
+    assert quantize.matched(faster, "worst part") is False
+    elsewhere = replace(row, files=files | {"runtime": quantize.File(worst=30.2)})
+    assert quantize.matched(elsewhere, "worst part") is True
 
 
 def test_real_samples_are_those_of_the_part(monkeypatch: pytest.MonkeyPatch) -> None:

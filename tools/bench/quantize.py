@@ -323,9 +323,26 @@ def place(row: Row, tool: str, measure: str, *, as_fast: bool = False) -> tuple[
     return (1 + better, 1 + len(values) - as_good) if values else None
 
 
+def matched(row: Row, measure: str) -> bool | None:
+    """Whether for each file of others one of ours is as good and no slower, beyond the quartiles;
+    None where ours made nothing to compare."""
+    figure, tie = MEASURES[measure]
+    known = [(name, file) for name, file in row.files.items() if not file.failed]
+    mine = [file for name, file in known if name in OURS and file.worst != math.inf]
+    pairs = [(file, value) for file in mine if (value := figure(file)) is not None]
+    rivals = [file for name, file in known if name not in OURS]
+    asked = [(file, value) for file in rivals if (value := figure(file)) is not None]
+    if not pairs or not asked:
+        return None
+    return all(
+        any(own >= value - tie and not file.low > rival.high for file, own in pairs)
+        for rival, value in asked
+    )
+
+
 def ranks(rows: Sequence[Row]) -> str:
     """For each tool of ours and each measure: in how many networks none is better, and where all
-    others are."""
+    others are; and in how many each file of others is matched by one of ours."""
     header = ("", "by", "first or equal", "of those no slower", "last in")
     lines: list[tuple[str, ...]] = []
     for tool in OURS:
@@ -342,6 +359,11 @@ def ranks(rows: Sequence[Row]) -> str:
             shares = (f"{n} of {len(known)} ({100 * n / len(known):.0f} %)" for n in firsts)
             last = [row.model for row, each in known if each[0] == each[1] > 1]
             lines.append((tool, measure, *shares, ", ".join(last) or "none"))
+    for measure in MEASURES:
+        whether = [each for row in rows if (each := matched(row, measure)) is not None]
+        if whether:
+            share = f"{sum(whether)} of {len(whether)} ({100 * sum(whether) / len(whether):.0f} %)"
+            lines.append(("each matched by one of ours", measure, share, share, ""))
     return table(header, lines)
 
 
