@@ -6,7 +6,9 @@ of its operand are measured on samples (`hessians`); scales and zero points are 
 
     sum over a block of H_ii (w'_i - w_i)^2,
 
-and the codes on them of little (w' - w) H (w' - w)^T (GPTQ; `numerics.weight_rounding`).
+and the codes on them of little (w' - w) H (w' - w)^T (GPTQ, and from there one code after another;
+`numerics.weight_rounding`). H is damped as much as codes by one half of the samples say that they
+need to be good for the other.
 """
 
 from __future__ import annotations
@@ -67,11 +69,14 @@ class BlockRounding:
             names[op] = number, digest, asked
         missing = [op for op, name in names.items() if name not in self._known]
         for batch in batches(missing):
-            for op, found in moments(values, batch, self.samples, self.engine).items():
+            halves = [
+                moments(values, batch, self.samples[first::2], self.engine) for first in range(2)
+            ]
+            for op in batch:
                 behavior = values.ctx.behaviors.get(op)
-                if found.count and behavior is not None:
-                    hessian = found.second()[0]
-                    self._known[names[op]] = coded_weight(values, op, behavior, hessian)
+                found = [half[op].second()[0] for half in halves if half[op].count]
+                if found and behavior is not None:
+                    self._known[names[op]] = coded_weight(values, op, behavior, found)
         for op, name in names.items():
             if name in self._known:
                 grids.only_weights[op] = self._known[name]

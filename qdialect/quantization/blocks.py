@@ -37,7 +37,7 @@ from qdialect import ops as nn
 from qdialect.behaviors import Behavior
 from qdialect.dialects.onnx import N_BITS
 from qdialect.numerics.weight_blocks import fit_blocks
-from qdialect.numerics.weight_rounding import Grid, damped, gptq
+from qdialect.numerics.weight_rounding import Grid, best_damping, damped, descend
 from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, element_type, with_element
 from qdialect.quantization.block_formats import (
@@ -64,6 +64,8 @@ _SIZES = (256, 128, 64, 32, 16)
 """Blocks that kernels have, the fastest first (see docs/howto/quantize.md)."""
 _NARROW = (32, 16)
 """For codes of less than a byte, which lose too much in large blocks."""
+_TRIED = 64
+"""Rows at most that tell how much to damp moments."""
 _AS_WRITTEN = 1
 """The accuracy level of MatMulNBits that computes with the input as it is."""
 
@@ -126,11 +128,11 @@ def write_weights(
 
 
 def coded_weight(
-    values: Values, op: Operation, behavior: Behavior, hessian: Array | None = None
+    values: Values, op: Operation, behavior: Behavior, hessians: Sequence[Array] = ()
 ) -> Coded:
     """The weight of an op that is not refused, in blocks as the recipe says or in the largest that
-    fit, else with a scale per column; `hessian` [K, K] is what its columns are multiplied with,
-    E[x x^T]."""
+    fit, else with a scale per column; `hessians` [K, K] are of what its columns are multiplied
+    with, E[x x^T], by the samples or by each half of them."""
     acc, recipe, target = behavior.accumulator, values.recipe, values.ctx.target
     assert acc is not None
     weight = op.operands[acc.rhs]
@@ -141,9 +143,9 @@ def coded_weight(
     if chosen.storage.spelling in target.symmetric or not target.per_axis_zero_points:
         chosen = chosen.symmetric()
     if size := _size(values, array.shape[1 - axis]):
-        return in_blocks(array, 1 - axis, size, chosen, expressed, hessian)
+        return in_blocks(array, 1 - axis, size, chosen, expressed, hessians)
     columns = axis if recipe.per_channel and target.per_axis else None
-    return in_columns(array, columns, chosen, expressed, hessian)
+    return in_columns(array, columns, chosen, expressed, hessians)
 
 
 def _scale_type(asked: str, expressed: str) -> str:
@@ -167,16 +169,16 @@ def in_columns(
     axis: int | None,
     chosen: BlockFormat,
     expressed: str,
-    hessian: Array | None = None,
+    hessians: Sequence[Array] = (),
 ) -> Coded:
     """A matrix with a scale for each index of `axis`, or for all of it; see `in_blocks`."""
     if axis is None:
         chosen = chosen.symmetric()
-        grid, codes = _chosen(array.reshape(1, -1), array.size, chosen, None)
+        grid, codes = _chosen(array.reshape(1, -1), array.size, chosen, ())
         params = QParams.per_tensor(chosen.storage, *_pairs(grid)[0], expressed)
         return params, chosen.stored(codes.reshape(array.shape))
     rows = np.moveaxis(array, axis, 0)
-    grid, codes = _chosen(rows, rows.shape[1], chosen, hessian)
+    grid, codes = _chosen(rows, rows.shape[1], chosen, hessians)
     scales, zeros = zip(*_pairs(grid), strict=True)
     params = QParams.per_axis(chosen.storage, axis, scales, zeros, expressed)
     return params, chosen.stored(np.moveaxis(codes, 0, axis))
@@ -188,12 +190,13 @@ def in_blocks(
     size: int,
     chosen: BlockFormat,
     expressed: str,
-    hessian: Array | None = None,
+    hessians: Sequence[Array] = (),
 ) -> Coded:
     """A matrix with a scale for every `size` numbers along `axis`: of least squared error, or of
-    least error of a product with operands of second moments `hessian`."""
+    least error of a product with operands of second moments `hessians`, of all samples or of each
+    half of them."""
     rows = np.moveaxis(array, axis, 1)
-    grid, codes = _chosen(rows, size, chosen, hessian)
+    grid, codes = _chosen(rows, size, chosen, hessians)
     shape = (rows.shape[0], rows.shape[1] // size)
     pairs = np.array(_pairs(grid)).reshape(*shape, 2)
     pairs = np.moveaxis(pairs, 1, axis)
@@ -204,19 +207,27 @@ def in_blocks(
 
 
 def _chosen(
-    rows: Array, size: int, chosen: BlockFormat, hessian: Array | None
+    rows: Array, size: int, chosen: BlockFormat, hessians: Sequence[Array]
 ) -> tuple[Grid, NDArray[np.int64]]:
     """The grid of the blocks of `size` in rows, one after the other, and the codes of the rows."""
     count = rows.shape[1] // size
     importance = None
-    if hessian is not None:
-        hessian = damped(hessian)
-        importance = np.tile(np.diagonal(hessian).reshape(count, size), (len(rows), 1))
+    hessian: Array = np.mean(hessians, axis=0) if hessians else np.eye(rows.shape[1])
+    if hessians:
+        diagonal = np.diagonal(damped(hessian)).reshape(count, size)
+        importance = np.tile(diagonal, (len(rows), 1))
     grid = fit_blocks(rows.reshape(-1, size), chosen.codes, importance)
     steps, zeros = (_spread(each, count, size, len(rows)) for each in (grid.steps, grid.zeros))
     whole = replace(grid, steps=steps, zeros=zeros)
-    codes = whole.codes(rows) if hessian is None else gptq(rows, whole, hessian)
-    return grid, codes
+    if not hessians:
+        return grid, whole.codes(rows)
+    fraction = 0.01
+    if len(hessians) == 2:
+        some = slice(None, None, -(-len(rows) // _TRIED))
+        part = replace(whole, steps=steps[some], zeros=zeros[some])
+        fraction = best_damping(rows[some], part, (hessians[0], hessians[1]))
+    hessian = damped(hessian, fraction)
+    return grid, descend(rows, whole, hessian)
 
 
 def _spread(column: Array | float, count: int, size: int, rows: int) -> Array:

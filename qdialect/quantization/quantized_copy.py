@@ -53,10 +53,11 @@ def quantized_copy(
     for op, copy in ops.items():
         mapped.update(zip(op.results, copy.results, strict=True))
     known = {mapped[value]: found for value, found in values.known.items()}
+    open_ops = {op for op, _ in floats if op not in selection.ops}
     copied = Selection(
         Values(function, ctx, values.profile, values.recipe, known),
         {ops[op]: behavior for op, behavior in selection.ops.items()},
-        {ops[op]: why for op, why in selection.left.items()},
+        {ops[op]: why for op, why in selection.left.items() if op not in open_ops},
         {ops[op]: why for op, why in selection.not_so.items()},
     )
     written = _mapped(grids, ops, mapped, floats)

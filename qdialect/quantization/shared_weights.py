@@ -1,7 +1,9 @@
 """Weights whose codes are to be chosen again: constants that contractions multiply with.
 
 Ops that multiply with the same numbers in the same codes get one rounding. A row whose sums would
-not fit what the target adds up in keeps the codes it has.
+not fit what the target adds up in keeps the codes it has. Weights of float products, which alone
+are codes (`blocks`), are among them where their codes are chosen before they are written: these
+may be any of the storage, around the zero point of each block.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from qdialect.qparams import QParams
 from qdialect.quantization.grids import Constant, Grids, bias_storage, sum_type
 from qdialect.quantization.hessians import array_of, measurable, rows_of
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.values import offsets_of, real_array, reals_of
+from qdialect.quantization.values import offsets_of, real_array, reals_of, spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,29 +34,53 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SharedWeights:
-    """Ops that multiply with the same weights (`real`) in the same codes, and whether their means
-    are corrected."""
+    """Ops that multiply with the same weights (`real`) in the same codes, whether their means are
+    corrected, and whether the weights alone are codes."""
 
     constant: Constant
     real: Array
     centered: bool
+    alone: bool = False
     ops: list[Operation] = field(default_factory=list[Operation])
 
     def rows(self) -> tuple[Array, Grid]:
-        """The rows [groups, outputs, K], and the grid that they are rounded to, of offsets from
-        zero points."""
+        """The rows [groups, outputs, K], and the grid that they are rounded to: of offsets from
+        zero points, or of codes where the weights alone are codes."""
         op, params = self.ops[0], self.constant.qparams
         rows = rows_of(op, self.real)
         # What a step is worth for each weight is what codes one above their zero name.
         steps = rows_of(op, reals_of(self._zeros() + 1, params))
         assert rows is not None and steps is not None
+        if self.alone:
+            zeros = rows_of(op, self._zeros())
+            assert zeros is not None
+            storage = params.storage
+            return rows, Grid(steps, storage.min, storage.max, zeros.astype(np.float64))
         positive = positive_codes(params.storage)
         return rows, Grid(steps, -positive, positive)
 
     def codes(self, offsets: Codes) -> NDArray[Any]:
-        """Offsets of rows from their zero points as codes of the constant."""
-        codes = array_of(self.ops[0], offsets) + self._zeros()
+        """What stands for rows on their grid as codes of the constant."""
+        codes = array_of(self.ops[0], offsets)
+        codes = codes if self.alone else codes + self._zeros()
         return codes.astype(self.constant.codes.dtype)
+
+    def offsets(self) -> NDArray[np.int64]:
+        """The codes that it has, less their zero points."""
+        return offsets_of(self.constant.codes, self.constant.qparams).astype(np.int64)
+
+    def cells(self) -> NDArray[np.int64]:
+        """The number of the step of each weight, in the order of the qparams."""
+        params = self.constant.qparams
+        cells: NDArray[np.int64] = np.arange(params.count, dtype=np.int64)
+        found = spread(cells.reshape(params.scale_array().shape), params, self.real.shape)
+        return np.broadcast_to(found, self.real.shape)
+
+    def rescaled(self, factors: Array) -> QParams:
+        """The qparams with steps times these factors, in their order."""
+        params = self.constant.qparams
+        scales = (params.scale_array().reshape(-1) * factors).tolist()
+        return params.with_scales(scales)
 
     def _zeros(self) -> NDArray[np.int64]:
         codes = self.constant.codes
@@ -79,13 +105,33 @@ def shared_weights(selection: Selection, grids: Grids) -> list[SharedWeights]:
         corrected = recipe.correct_bias and acc.bias is not None
         made = SharedWeights(constant, real, corrected)
         groups.setdefault(key, made).ops.append(op)
+    for op, (params, codes) in grids.only_weights.items():
+        constant, weight = Constant(codes, params), op.operands[accumulator_of(op, selection).rhs]
+        real = real_array(weight, blobs)
+        if params.storage.is_float or params.storage.quantile or real is None:
+            continue
+        if not measurable(op):
+            continue
+        made = SharedWeights(constant, real, centered=False, alone=True)
+        groups.setdefault((weight, params, real.shape), made).ops.append(op)
     return list(groups.values())
 
 
-def write_codes(each: SharedWeights, offsets: Codes, selection: Selection, grids: Grids) -> None:
-    """Put codes in place of those in `grids`, but for rows whose sums do not fit in some op."""
+def write_codes(
+    each: SharedWeights,
+    offsets: Codes,
+    selection: Selection,
+    grids: Grids,
+    factors: Array | None = None,
+) -> None:
+    """Put codes in place of those in `grids`, but for rows whose sums do not fit in some op; with
+    `factors`, on steps so many times as large."""
     before = each.constant
-    made = Constant(each.codes(offsets), before.qparams)
+    params = before.qparams if factors is None else each.rescaled(factors)
+    made = Constant(each.codes(offsets), params)
+    if each.alone:
+        grids.only_weights.update((op, (made.qparams, made.codes)) for op in each.ops)
+        return
     fits = np.array([rows_fit(op, made, selection, grids) for op in each.ops]).all(axis=0)
     axis = accumulator_of(each.ops[0], selection).rhs_axis(each.ops[0])
     shape = [-1 if d == axis else 1 for d in range(made.codes.ndim)]
@@ -128,7 +174,7 @@ def rows_fit(
 
 
 def accumulator_of(op: Operation, selection: Selection) -> Accumulator:
-    """How a selected contraction adds up."""
-    acc = selection.ops[op].accumulator
-    assert acc is not None
-    return acc
+    """How a contraction adds up."""
+    behavior = selection.values.ctx.behaviors.get(op)
+    assert behavior is not None and behavior.accumulator is not None
+    return behavior.accumulator

@@ -6,6 +6,7 @@
 | `descent` | from there, one weight after another |
 | `sequential` | as `descent`, on operands of the quantized model (`sequential`) |
 | `adaround` | from there, with what is behind the op (`numerics.soft_rounding`) |
+| `blocks` | of several ops together, from those of `descent` (`reconstruction`) |
 
 Between the choice of qparams and the writing of constants, the codes of the weights of each
 contraction are chosen again on the same qparams (`numerics.weight_rounding`), by the moments of
@@ -42,10 +43,12 @@ from qdialect.numerics.weight_rounding import (
     nearest,
 )
 from qdialect.profile.model_identity import identify
+from qdialect.quantization.cuts import stretches
 from qdialect.quantization.dynamic import DYNAMIC
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.hessians import Moments, batches, measurable, moments
 from qdialect.quantization.quantized_copy import stages
+from qdialect.quantization.reconstruction import Solver, as_rows, problem_of
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.sequential import STAGES, expected_of, paired, shifted_rows
 from qdialect.quantization.shared_weights import (
@@ -64,10 +67,10 @@ if TYPE_CHECKING:
     Means = tuple[Array, Array]
     Arrays = Mapping[str, NDArray[Any]]
 
-Method = Literal["gptq", "descent", "sequential", "adaround"]
+Method = Literal["gptq", "descent", "sequential", "adaround", "blocks"]
 METHODS: tuple[Method, ...] = get_args(Method)
-_COLUMNWISE = ("gptq", "descent")
-"""Methods that look at each op alone."""
+_COLUMNWISE = ("gptq", "descent", "blocks")
+"""Methods that start from what is found for each op alone."""
 _NAMES = ("dynamic", "weights_only", "keep_float")
 """What of a recipe has no order."""
 
@@ -109,10 +112,12 @@ class Soft(NamedTuple):
 
 
 class Rounded(NamedTuple):
-    """Codes, as offsets from their zero points, and the means that the bias is corrected by."""
+    """Codes, as offsets from their zero points, the means that the bias is corrected by, and
+    factors of the steps."""
 
     codes: Codes
     means: Means | None
+    factors: Array | None = None
 
 
 def in_turn(problems: Iterator[Problem]) -> Iterator[Codes]:
@@ -134,12 +139,16 @@ class WeightRounding:
     method: Method = "gptq"
     state: Path | None = None
     solve: Solve = in_turn
+    #: what follows slopes through blocks of ops, for `blocks`
+    solver: Solver | None = None
     #: what was found, by the digest of what it depends on
     _known: dict[str, Rounded] = field(default_factory=dict[str, Rounded])
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method: one of {', '.join(METHODS)}, not '{self.method}'")
+        if self.method == "blocks" and self.solver is None:
+            raise ValueError("method 'blocks' takes a solver")
 
     def __call__(self, selection: Selection, grids: Grids) -> None:
         """Choose codes in `grids` again, and say how those are chosen that are written later."""
@@ -162,7 +171,43 @@ class WeightRounding:
                         write_shift(each, found.means, selection, grids)
             # What is below sees what was written here.
             shared = [each for each in shared if each not in stage]
+        if self.solver is not None and self.method == "blocks":
+            self._by_blocks(self.solver, selection, grids)
         self._for_later(selection)
+
+    def _by_blocks(self, solver: Solver, selection: Selection, grids: Grids) -> None:
+        """Choose codes again, block after block, from those that are in `grids`."""
+        shared = shared_weights(selection, grids)
+        parts = stretches(selection.values.block, [each.ops for each in shared])
+        whole = self._digest(selection)
+        whole.update(b"together")
+        numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
+        names = [_name(each, numbers, whole) for each in shared]
+        values, counts = selection.values, None
+        if any(self._find(names[n]) is None for part in parts for n in part.groups):
+            results = [value for part in parts for value in part.results]
+            counts = solver.counts(values.function, values.ctx, results, self.samples)
+        for number, part in enumerate(parts):
+            inside = [shared[n] for n in part.groups]
+            if any(self._find(names[n]) is None for n in part.groups):
+                later = [shared[n] for below in parts[number + 1 :] for n in below.groups]
+                some = None
+                if counts is not None:
+                    some = [[each[value] for value in part.results] for each in counts]
+                problem = problem_of(
+                    selection, grids, part, inside, later, self.samples, self.engine, some
+                )
+                found = solver.solved(problem)
+                if found is None:
+                    continue
+                for n, codes, factors in zip(part.groups, found.codes, found.factors, strict=True):
+                    self._keep(names[n], Rounded(as_rows(shared[n], codes), None, factors))
+            for n, each in zip(part.groups, inside, strict=True):
+                if (known := self._find(names[n])) is not None:
+                    write_codes(each, known.codes, selection, grids, known.factors)
+                    # What the block gives was found with biases as they are.
+                    kept = np.zeros(known.codes.shape[0] * known.codes.shape[1])
+                    grids.shifts.update((op, kept) for op in each.ops if each.centered)
 
     @property
     def _is_sequential(self) -> bool:
@@ -283,7 +328,8 @@ class WeightRounding:
             damaged = OSError, ValueError, EOFError, BadZipFile, KeyError
             with suppress(*damaged), np.load(self._path(name)) as file:
                 means = (file["mean"], file["mean_made"]) if "mean" in file else None
-                self._known[name] = Rounded(file["codes"].astype(np.int64), means)
+                factors = file["factors"] if "factors" in file else None
+                self._known[name] = Rounded(file["codes"].astype(np.int64), means, factors)
         return self._known.get(name)
 
     def _keep(self, name: str, found: Rounded) -> None:
@@ -294,6 +340,8 @@ class WeightRounding:
         arrays: dict[str, Any] = {"codes": found.codes.astype(np.int32)}
         if found.means is not None:
             arrays["mean"], arrays["mean_made"] = found.means
+        if found.factors is not None:
+            arrays["factors"] = found.factors
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary, temporary.open("wb") as file:

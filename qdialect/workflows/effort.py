@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from statistics import fmean
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ SECONDS = {0: 0.0, 1: 120.0, 2: 1200.0}
 
 ROUNDINGS: Mapping[int, Sequence[Method]] = {
     1: ("gptq",),
-    2: ("gptq", "descent", "sequential", "adaround"),
+    2: ("gptq", "descent", "sequential", "adaround", "blocks"),
 }
 """Methods of rounding that are tried at a level, the fastest first."""
 
@@ -80,7 +81,8 @@ class Effort:
     """Tries the steps of a `level` for about so many `seconds`.
 
     `samples` judge what is tried, and nothing else sees them; `seen` are others, that statistics
-    are of. `calibrate` gives the profile of a rewritten model, and `rounding` what rounds weights.
+    are of. `calibrate` gives the profile of a rewritten model, and `rounding` what rounds weights;
+    `first` rounds them until a step does it otherwise.
     `watch` sees the names of steps go by.
     """
 
@@ -93,11 +95,12 @@ class Effort:
     rounding: Callable[[Method], Correct]
     open_run: OpenRun
     correct: Correct | None = None
+    first: Correct | None = None
     watch: Watch = lambda names, total: names
 
     def improved(self, prepared: Model, profile: Profile, recipe: Recipe) -> Improved:
         """The best that is found from a float model that was prepared, which stays as it is."""
-        search = _Search(self, State(prepared, profile, recipe))
+        search = _Search(self, State(prepared, profile, recipe, self.first))
         attempts = search.attempts()
         for name, make in self.watch(attempts, len(attempts)):
             search.attempt(name, make)
@@ -216,9 +219,12 @@ class _Search:
             return "constants would overflow"
         recipe = self.best.recipe
         recipe = replace(recipe, keep_float=recipe.keep_float | done.keep_float)
-        return State(planned.copy, self.effort.calibrate(planned.copy), recipe), str(done)
+        profile = self.effort.calibrate(planned.copy)
+        return State(planned.copy, profile, recipe, self.effort.first), str(done)
 
-    def _rounded(self, method: Method) -> tuple[State, str]:
+    def _rounded(self, method: Method) -> tuple[State, str] | str:
+        if method == "blocks" and not find_spec("torch"):
+            return "it takes PyTorch, which is not installed"
         return replace(self.best, rounding=self.effort.rounding(method)), "codes of weights"
 
 

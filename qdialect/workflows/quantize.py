@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from qdialect.quantization.search import Arrays, OpenRun, Trial
     from qdialect.quantization.selection import Selection
     from qdialect.quantization.sensitivity import Sensitivity
+    from qdialect.quantization.weight_rounding import Method
     from qdialect.workflows.budgeted import Answer, Request
     from qdialect.workflows.effort import Improved, Step
 
@@ -83,16 +85,10 @@ class Quantized:
         return cache_codes(self.model)
 
 
-def _in_turn(first: Correct | None, second: Correct | None) -> Correct | None:
-    """Both, one after the other."""
-    if first is None or second is None:
-        return first or second
-
-    def both(selection: Selection, grids: Grids) -> None:
-        first(selection, grids)
-        second(selection, grids)
-
-    return both
+def _both(first: Correct, second: Correct, selection: Selection, grids: Grids) -> None:
+    """What changes constants, one after the other."""
+    first(selection, grids)
+    second(selection, grids)
 
 
 def _spread(count: int, most: int) -> Sequence[int]:
@@ -191,7 +187,7 @@ class Quantization:
         if self.search and self.data is not None:
             trials = self._trials(prepared, tried, recipe, correct)
             recipe = trials[0].recipe
-        rounding, steps = None, ()
+        rounding, steps = self._rounding(), ()
         if self.effort:
             improved = self._improved(prepared, tried, recipe, correct)
             rounding, steps = improved.state.rounding, improved.steps
@@ -217,7 +213,7 @@ class Quantization:
             recipe,
             self.target,
             self.numerics or _level(self.target),
-            rounding=_in_turn(rounding, self._rounding()),
+            rounding=rounding,
             correct=correct,
             require_all=self.require_all,
             removed=loaded.removed(profile),
@@ -360,15 +356,16 @@ class Quantization:
         return BiasCorrection(self._samples(others), self._engine())
 
     def _rounding(self) -> BlockRounding | None:
-        """What rounds weights that alone become codes, where these are few, on data that the result
-        is not judged on where there is other."""
+        """What rounds weights that alone become codes, where these are few, on data that neither
+        the result is judged on nor, with effort, steps are, where there is other."""
         from qdialect.quantization.block_rounding import BlockRounding, gains
 
         if self.data is None or not gains(self.recipe):
             return None
 
         def ours(count: int) -> Sequence[int]:
-            rest = _others(count, held_out(count))
+            tried = self._trial_samples(count) if self.effort else ()
+            rest = _others(count, [*tried, *held_out(count)])
             return [rest[number] for number in _spread(len(rest), ROUNDING_SAMPLES)]
 
         return BlockRounding(self._samples(ours), self._engine())
@@ -435,6 +432,7 @@ class Quantization:
         from qdialect.quantization.weight_rounding import WeightRounding, in_turn
         from qdialect.workflows.effort import SECONDS, Effort
         from qdialect.workflows.rounding_workers import on_workers
+        from qdialect.workflows.torch_blocks import TorchBlocks
 
         data, trial, rest = self._parts()
         if not trial or not rest:
@@ -442,6 +440,13 @@ class Quantization:
         numbers = [rest[n] for n in _spread(len(rest), SEEN_SAMPLES[self.effort])]
         seconds, engine, seen = self.effort_seconds, self._engine(), list(data.read(numbers))
         solve = on_workers(self.workers) if self.workers else in_turn
+        first = self._rounding()
+
+        def rounding(method: Method) -> Correct:
+            solver = TorchBlocks() if method == "blocks" else None
+            made = WeightRounding(seen, engine, method, self.state, solve, solver)
+            return made if first is None else partial(_both, first, made)
+
         return Effort(
             self.effort,
             SECONDS[self.effort] if seconds is None else seconds,
@@ -449,9 +454,10 @@ class Quantization:
             seen,
             engine,
             self._without_trial_samples,
-            lambda method: WeightRounding(seen, engine, method, state=self.state, solve=solve),
+            rounding,
             self._runner(prepared.ctx),
             correct,
+            first,
         ).improved(prepared, profile, recipe)
 
     def _ranking(self, prepared: Model, profile: Profile, recipe: Recipe) -> Sequence[Sensitivity]:

@@ -100,8 +100,8 @@ def test_codes_are_of_least_error_of_the_product() -> None:
     x = random.normal(size=(400, 8)) @ random.normal(size=(8, 64)) + 0.05
     weight = random.normal(size=(64, 24))
     errors = []
-    for hessian in (None, x.T @ x / len(x)):
-        params, codes = in_blocks(weight, 0, 32, block_format("u4"), "f32", hessian)
+    for hessians in ((), (x.T @ x / len(x),)):
+        params, codes = in_blocks(weight, 0, 32, block_format("u4"), "f32", hessians)
         steps, zeros = (
             np.repeat(a, 32, 0) for a in (params.scale_array(), params.zero_point_array())
         )
