@@ -21,3 +21,11 @@ func.func @half(%x: tensor<4x!quant.uniform<i8:f16, 0.5>>) -> tensor<4xf16> {
   %0 = quant.dcast %x : tensor<4x!quant.uniform<i8:f16, 0.5>> to tensor<4xf16>
   func.return %0 : tensor<4xf16>
 }
+
+// -----
+
+func.func @blocks(%x: tensor<4x!quant.uniform<i8:f32:{0:2}, {0.5, 0.25}>>) -> tensor<4xf32> {
+  // expected-error @+1 {{'quant.dcast' cannot become linalg: parameters of blocks}}
+  %0 = quant.dcast %x : tensor<4x!quant.uniform<i8:f32:{0:2}, {0.5, 0.25}>> to tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}

@@ -66,6 +66,14 @@ func.func @wide(%x: tensor<?xf32>) -> tensor<?x!quant.uniform<i32:f32, 0.1>> {
 
 // -----
 
+func.func @levels(%x: !quant.uniform<!quant.quantile<ui2:f32, {-1.0, -0.5, 0.25, 1.0}>:f32, 2.0>) -> f32 {
+  // expected-error@+1 {{'quant.dcast' op cannot be lowered: quant.scast gives no codes of storage ui2}}
+  %0 = quant.dcast %x : !quant.uniform<!quant.quantile<ui2:f32, {-1.0, -0.5, 0.25, 1.0}>:f32, 2.0> to f32
+  return %0 : f32
+}
+
+// -----
+
 func.func @any(%x: f32) -> !quant.any<i8:f32> {
   // expected-error@+1 {{'quant.qcast' op cannot be lowered: !quant.any<i8:f32> has no scale}}
   %0 = quant.qcast %x : f32 to !quant.any<i8:f32>

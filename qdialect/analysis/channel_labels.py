@@ -61,16 +61,21 @@ class Absorber:
 
     def factors(self, by_label: Sequence[float] | np.ndarray[Any, Any]) -> Any:
         """The factor of each element (float64), given D by label; D of label 0 is 1."""
-        table = np.concatenate([[1.0], np.asarray(by_label, np.float64)])
         result: Any = np.ones(1)
         for term in self.terms:
-            factor = table[np.abs(term.labels)]
-            result = result * np.where((term.labels > 0) == (term.sign > 0), factor, 1 / factor)
+            result = result * scaled(term.labels * term.sign, by_label)
         return result
 
     def offsets(self, by_label: Sequence[float] | NDArray[np.float64]) -> Any:
         """What its terms add to each element (float64), given what is added by label."""
         return sum((term.sign * added(term.labels, by_label) for term in self.terms), np.zeros(1))
+
+
+def scaled(labels: Labels, by_label: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
+    """The factor where labels lie: of label k number k, of -k its inverse, of 0 it is 1."""
+    table = np.concatenate([[1.0], np.asarray(by_label, np.float64)])
+    factor = table[np.abs(labels)]
+    return np.where(labels > 0, factor, 1 / factor)
 
 
 def added(labels: Labels, by_label: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
@@ -145,15 +150,15 @@ def carried(
 ) -> Labels:
     """The labels of what a movement makes of operands of these shapes; where no array of labels
     says them, operands get one factor first."""
-    found = _pulled(along, operands, shapes)
+    found = pulled_labels(along, operands, shapes)
     if found is None:
         operands = [classes.along(labels, range(labels.ndim)) for labels in operands]
-        found = _pulled(along, operands, shapes)
+        found = pulled_labels(along, operands, shapes)
     if found is None:
         for labels in operands[1:]:
             classes.unite(operands[0], labels)
         operands = [np.full_like(labels, operands[0].flat[0]) for labels in operands]
-        found = _pulled(along, operands, shapes)
+        found = pulled_labels(along, operands, shapes)
     if found is None:
         for labels in operands:
             classes.pin(labels)
@@ -162,7 +167,11 @@ def carried(
     return found
 
 
-def _pulled(along: IndexMap, operands: Sequence[Labels], shapes: Sequence[Shape]) -> Labels | None:
+def pulled_labels(
+    along: IndexMap, operands: Sequence[Labels], shapes: Sequence[Shape]
+) -> Labels | None:
+    """The labels of what a movement makes of operands of these shapes; None where no array of
+    labels says them."""
     fields = [_field(labels, shape) for labels, shape in zip(operands, shapes, strict=True)]
     pulled = along.pull(fields, layout=Layout.BLOCK)
     return None if isinstance(pulled, Illegal) else _labels(pulled)

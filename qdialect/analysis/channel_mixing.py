@@ -1,52 +1,111 @@
-"""Which channels of which values may be mixed by one invertible matrix.
+"""Which channels of which values may be mixed by one matrix, and by which matrices.
 
     (W2 R^-1) (R W1 x + R b) = W2 (W1 x + b)          q R (k R^-T)^T = q k^T
+    mean (R x) = mean x,  R (x - mean x) = R x - mean x       if R 1 = 1 and R^T 1 = 1
+    |R x|^2 = |x|^2,  R (x / |x|) = R x / |x|                 if R R^T = I
 
-The walk is that of factors, but only what is linear in all its values passes: sums, means,
-resizes, movements, products with one number. Labels of one factor then are one row of a matrix R;
-those of the inverse factor one of R^-T. Channels are mixed in blocks: classes that lie, each once,
-in the same fibres (along one dimension) of every value and of every constant that takes them up.
+The walk is that of factors, but only what is linear in all its values passes: sums, resizes,
+movements, products with one number.  Labels of one factor then are one row of a matrix R; those of
+the inverse factor one of R^-T.  Channels are mixed in blocks: classes that lie, each once, in the
+same fibres (along one dimension) of every value and of every constant that takes them up.
 Batches of matrices are multiplied one by one, so no fibre of a block crosses them: heads of an
 attention are blocks of their own.
+
+Norms are no rule of their own but their formulas.  A sum of a whole fibre that gives its elements
+one weight does not change if R keeps the vector of ones; nor does a number added to a whole fibre
+where that is what R should make of it.  Squares are not mixed, but their sum stays for orthogonal
+R, and a fibre may be multiplied with what is one number for all of it.  The gain of a norm is taken
+for 1 where weights behind take it up (`channel_gains`); its bias is mixed.  So all of a residual
+stream before norms is one group.  Contract: exact in the reals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
-from math import isfinite
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from math import prod
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
+from qdialect.analysis.channel_gains import Gain, Gains, LinearWalk, Use, find_gains
 from qdialect.analysis.channel_groups import ChannelGroup, groups_of
 from qdialect.analysis.channel_labels import Labels, aligned
-from qdialect.analysis.channel_walk import Walk
 from qdialect.behaviors import Accumulator, Behavior
-from qdialect.behaviors.degrees import Homogeneity, homogeneity, translation
+from qdialect.behaviors.degrees import (
+    Homogeneity,
+    homogeneity,
+    product_powers,
+    sums_alike,
+    translation,
+)
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.ops import constant_array, constant_of
-from qdialect.qparams.maps import Select
-
-Blocks = Sequence[Sequence[int]]
-"""Classes of a group, numbered from 1, that may be mixed with each other."""
 
 
-def find_blocks(function: FuncOp, ctx: QContext) -> list[tuple[ChannelGroup, Blocks]]:
-    """The groups of `function` with channels that any invertible matrix may mix, and their blocks
-    of two or more classes."""
-    walk = _LinearWalk(ctx)
+class Matrices(IntEnum):
+    """Which matrices may mix a block; each class has the next in it."""
+
+    INVERTIBLE = 0
+    ORTHOGONAL = 1
+    #: orthogonal, R 1 = 1: the vector of ones stays, and so does the sum
+    KEEPING_ONES = 2
+
+
+@dataclass(frozen=True)
+class Block:
+    """Classes of a group, numbered from 1, that these matrices may mix with each other."""
+
+    classes: Sequence[int]
+    matrices: Matrices
+
+
+@dataclass(frozen=True)
+class Mixable:
+    """A group with blocks of two or more classes, and the gains that have to become 1 first."""
+
+    group: ChannelGroup
+    blocks: Sequence[Block]
+    gains: Sequence[Gain]
+
+    @property
+    def groups(self) -> Sequence[ChannelGroup]:
+        """The group and those of its gains."""
+        return [self.group, *(gain.group for gain in self.gains)]
+
+    @property
+    def values(self) -> Sequence[SSAValue]:
+        """All values that change."""
+        return [*dict.fromkeys(value for group in self.groups for value in group.values)]
+
+
+def find_blocks(function: FuncOp, ctx: QContext) -> list[Mixable]:
+    """The groups of `function` with channels that matrices may mix."""
+    walk = _MixingWalk(ctx, find_gains(function, ctx))
     walk.run(function.body.block)
     walk.settle()
-    found: list[tuple[ChannelGroup, Blocks]] = []
+    roots = walk.classes.roots
+    kept_apart = [(roots(labels), dims) for labels, dims in walk.kept_apart]
+    conditions = [(roots(labels), matrices) for labels, matrices in walk.conditions]
+    ones = [(roots(labels), gain) for labels, gain in walk.ones]
+    found: list[Mixable] = []
     for group, name in groups_of(walk, function):
-        kept = [(name(walk.classes.roots(labels)), dims) for labels, dims in walk.kept_apart]
-        blocks = _blocks(group, kept)
+        asked = [(name(labels), matrices) for labels, matrices in conditions]
+        made = fibre_blocks(group, [(name(labels), dims) for labels, dims in kept_apart])
+        blocks = [_block(classes, asked) for classes in made]
         if blocks:
-            found.append((group, blocks))
+            mixed = [label for block in blocks for label in block.classes]
+            gains = [gain for labels, gain in ones if np.isin(np.abs(name(labels)), mixed).any()]
+            found.append(Mixable(group, blocks, gains))
     return found
+
+
+def _block(classes: Sequence[int], asked: Sequence[tuple[Labels, Matrices]]) -> Block:
+    """A block, by what is asked of matrices that mix arrays of labels."""
+    kinds = (kind for labels, kind in asked if np.isin(np.abs(labels), classes).any())
+    return Block(classes, max(kinds, default=Matrices.INVERTIBLE))
 
 
 def fibre_dim(labels: Labels, kept_apart: Sequence[int] = ()) -> int | None:
@@ -55,62 +114,149 @@ def fibre_dim(labels: Labels, kept_apart: Sequence[int] = ()) -> int | None:
     return dims[-1] if dims else None
 
 
-class _LinearWalk(Walk):
+_ANY_NUMBER = 3.0
+"""In the place of one that is not known: formulas are the same for all numbers but 0."""
+
+
+class _MixingWalk(LinearWalk):
     """Equal labels are one row of a matrix."""
 
     #: arrays of labels, and dimensions along which their channels must not be mixed
     kept_apart: list[tuple[Labels, Sequence[int]]]
+    #: arrays of labels, and what mixes them
+    conditions: list[tuple[Labels, Matrices]]
+    #: labels of what gains are multiplied with that are taken for 1
+    ones: list[tuple[Labels, Gain]]
+    #: by value that is made of the squares of channels, their labels
+    squares: dict[SSAValue, Labels]
 
-    def __init__(self, ctx: QContext) -> None:
+    def __init__(self, ctx: QContext, gains: Gains) -> None:
         super().__init__(ctx)
-        self.kept_apart = []
+        self.free: Mapping[Use, Gain] = gains.free
+        self.kept_apart, self.conditions, self.ones, self.squares = [], [], [], {}
 
-    def movement(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
-        """Copies; but which of two is taken may differ by channel."""
-        if any(isinstance(each, Select) for each in behavior.maps(op)):
-            return None
-        return super().movement(op, behavior)
+    def of(self, value: SSAValue) -> Labels:
+        """See `Walk`; what is asked for the labels of squares must not mix them."""
+        if value in self.squares:
+            self.classes.pin(self.squares.pop(value))
+        return super().of(value)
 
-    def ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
-        """No choice is linear."""
-        return None
+    def stop(self, value: SSAValue) -> None:
+        """Nor may squares change."""
+        self.of(value)
+        super().stop(value)
+
+    def results(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """Squares are summed, fibres multiplied by one number or shifted by one."""
+        if any(value in self.squares for value in op.operands):
+            made = self._of_squares(op, behavior)
+        elif behavior.elementwise:
+            made = self._of_fibres(op, behavior)
+        else:
+            made = None
+        return super().results(op, behavior) if made is None else made
 
     def of_formula(self, op: Operation, behavior: Behavior) -> Homogeneity | None:
-        """Sums, and products with constants of one number."""
-        found, moved = homogeneity(op, behavior), translation(op, behavior)
-        if found is None or moved is None or behavior.affine_along is not None:
+        """Sums."""
+        moved = translation(op, behavior)
+        if moved is None or moved.conditions or behavior.affine_along is not None:
             return None
-        if not moved.conditions:
-            return found
-        known = {n: self._number(op, n) for n in range(len(op.operands))}
-        numbers = {n: number for n, number in known.items() if number is not None}
-        scaled = translation(op, behavior, numbers)
-        if found.conditions or scaled is None or scaled.conditions or len(scaled.result) != 1:
-            return None
-        return Homogeneity({next(iter(scaled.result)): Fraction(1)}, ())
+        return homogeneity(op, behavior)
 
-    def _number(self, op: Operation, n: int) -> float | None:
-        """The number that a constant operand is, if it is one throughout."""
-        use = self.use_of(op, n) or (op, n)
-        constant = constant_of(use[0].operands[use[1]])
-        if constant is None:
+    def _of_fibres(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """Of one mixed operand, and others of one number for each of its fibres; or of two, whose
+        product is of squares."""
+        mixed = [n for n, value in enumerate(op.operands) if self.of(value).any()]
+        if not mixed:
             return None
-        array = constant_array(constant, self.ctx.blobs)
-        first = float(array.flat[0])
-        return first if isfinite(first) and (array == first).all() else None
+        rank, powers = len(shape_of(op.results[0])), product_powers(op, behavior) or {}
+        labels = [aligned(self.of(op.operands[n]), rank) for n in mixed]
+        if len(mixed) == len(powers) and sum(powers.values()) == 2:
+            return self._squared(op, labels, rank) if set(powers.values()) <= {1, 2} else None
+        if len(mixed) > 1:
+            return None
+        others = [n for n in range(len(op.operands)) if n not in mixed]
+        kept = self._differing(op, others, labels[0], is_product=bool(powers))
+        if kept is None:
+            return None
+        if powers.get(mixed[0]) == 1:
+            self.kept_apart.append((labels[0], kept))
+            return labels
+        moved = translation(op, behavior, dict.fromkeys(others, _ANY_NUMBER))
+        if not others or moved is None or moved.conditions or set(moved.result) != set(mixed):
+            return None
+        self.kept_apart.append((labels[0], kept))
+        self.conditions.append((labels[0], Matrices.KEEPING_ONES))
+        return labels
+
+    def _squared(
+        self, op: Operation, labels: Sequence[Labels], rank: int
+    ) -> Sequence[Labels] | None:
+        """Products of channels with the same rows of matrices."""
+        if any(each.shape != labels[0].shape for each in labels):
+            return None
+        for each in labels[1:]:
+            self.classes.unite(labels[0], each)
+        self.squares[op.results[0]] = labels[0]
+        return [np.zeros((1,) * rank, np.int64)]
+
+    def _of_squares(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """Sums of squares, that stay if matrices are orthogonal, or products with one number."""
+        (number, *more) = [n for n, value in enumerate(op.operands) if value in self.squares]
+        rank, labels = len(shape_of(op.results[0])), self.squares[op.operands[number]]
+        zeros = np.zeros((1,) * rank, np.int64)
+        if behavior.linear and sums_alike(op, behavior):
+            self.conditions.append((labels, Matrices.ORTHOGONAL))
+            self.kept_apart.append((labels, _kept(op, behavior, labels.ndim)))
+            return [zeros]
+        powers = product_powers(op, behavior) if behavior.elementwise and not more else None
+        others = [n for n in range(len(op.operands)) if n != number]
+        labels = aligned(labels, rank)
+        kept = self._differing(op, others, labels, is_product=True)
+        if powers is None or kept is None or powers.get(number) != 1:
+            return None
+        self.kept_apart.append((labels, kept))
+        self.squares[op.results[0]] = labels
+        return [zeros]
+
+    def _differing(
+        self, op: Operation, others: Sequence[int], labels: Labels, *, is_product: bool
+    ) -> Sequence[int] | None:
+        """Along which dimensions other operands have several numbers; None if they are mixed too,
+        or of a constant that is added, and so is mixed itself, or is a gain that is not free."""
+        rank, found = labels.ndim, set[int]()
+        for n in others:
+            use, shape = self.use_of(op, n), shape_of(op.operands[n])
+            if self.of(op.operands[n]).any() or (use is not None and not is_product):
+                return None
+            if is_product and self.number(op, n) is not None:
+                continue
+            if use is None:
+                found.update(d + rank - len(shape) for d, extent in enumerate(shape) if extent != 1)
+            elif use in self.free:
+                self.ones.append((labels, self.free[use]))
+            else:
+                return None
+        return sorted(found)
+
+    def linear(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+        """Sums of whole fibres stay if matrices keep them."""
+        labels = self.of(op.operands[0])
+        kept = _kept(op, behavior, labels.ndim)
+        summed = prod(n for d, n in enumerate(labels.shape) if d not in kept)
+        if summed == 1 or not sums_alike(op, behavior):
+            return super().linear(op, behavior)
+        self.conditions.append((labels, Matrices.KEEPING_ONES))
+        self.kept_apart.append((labels, kept))
+        return [np.zeros((1,) * len(shape_of(op.results[0])), np.int64)]
 
     def contraction(
         self, op: Operation, behavior: Behavior, sums: Accumulator
     ) -> Sequence[Labels] | None:
         """Of constant weights, if every channel of the result reads every channel."""
-        if behavior.activation is not None:
+        joined = sums.channels(op) if sums.channels and self.use_of(op, sums.rhs) else None
+        if joined is not None and not joins_all(*joined):
             return None
-        if self.use_of(op, sums.rhs) is not None:
-            joined = sums.channels(op) if sums.channels is not None else None
-            if joined is None or sum(n > 1 for n in (joined[0] + joined[1]).shape) != (
-                sum(n > 1 for n in joined[0].shape) + sum(n > 1 for n in joined[1].shape)
-            ):
-                return None
         made = super().contraction(op, behavior, sums)
         if made is not None and self.use_of(op, sums.rhs) is None:
             rank = len(shape_of(op.results[0]))
@@ -119,7 +265,22 @@ class _LinearWalk(Walk):
         return made
 
 
-def _blocks(group: ChannelGroup, kept_apart: Sequence[tuple[Labels, Sequence[int]]]) -> Blocks:
+def joins_all(inner: Labels, outer: Labels) -> bool:
+    """Whether every channel of the result of weights reads every channel."""
+    return sum(n > 1 for n in (inner + outer).shape) == (
+        sum(n > 1 for n in inner.shape) + sum(n > 1 for n in outer.shape)
+    )
+
+
+def _kept(op: Operation, behavior: Behavior, rank: int) -> Sequence[int]:
+    """The dimensions of its operand that a linear op keeps apart."""
+    axes = behavior.operand_port(0).axes
+    return range(rank) if axes is None else sorted(axes(op))
+
+
+def fibre_blocks(
+    group: ChannelGroup, kept_apart: Sequence[tuple[Labels, Sequence[int]]]
+) -> list[list[int]]:
     """Classes of which every array says that they lie in the same fibres, once in each."""
     keys: dict[int, list[object]] = {label: [] for label in range(1, group.size + 1)}
     for number, (labels, dims) in enumerate(_arrays(group, kept_apart)):

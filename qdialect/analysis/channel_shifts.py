@@ -24,6 +24,7 @@ from qdialect.behaviors.degrees import Homogeneity, translation
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.numerics.ranges import Interval
+from qdialect.qparams.maps import IndexMap
 
 
 class ShiftWalk(Walk):
@@ -77,11 +78,9 @@ class ShiftWalk(Walk):
         """What is read off a formula."""
         return translation(op, behavior)
 
-    def movement(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
+    def passes_border(self, along: IndexMap) -> bool:
         """Copies move as what they are of; a border does not."""
-        if any(each.has_border for each in behavior.maps(op)):
-            return None
-        return super().movement(op, behavior)
+        return False
 
     def ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """Choices among numbers that all move alike."""

@@ -32,6 +32,7 @@ from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.ops import constant_of
 from qdialect.ops.components import NoPiecesError, Pieces, built
+from qdialect.qparams.maps import IndexMap
 from qdialect.quant import element_type
 
 _SHARED = 4096
@@ -121,7 +122,7 @@ class Walk:
     def movement(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """Copies have the labels of what they are of."""
         maps = behavior.maps(op)
-        if any(each.has_border and isfinite(each.border_value or 1.0) for each in maps):
+        if not all(self.passes_border(each) for each in maps if each.has_border):
             return None
         tied = tied_operands(op, behavior)
         operands: list[Labels] = []
@@ -138,6 +139,11 @@ class Walk:
             self.absorb(use, (operands[-1], 1))
         shapes = [shape_of(op.operands[number]) for number in tied]
         return [carried(each, operands, shapes, self.classes) for each in maps]
+
+    def passes_border(self, along: IndexMap) -> bool:
+        """Whether what a movement fills in is what it was, however channels change: 0 and
+        infinities are, times any factor."""
+        return not (along.border_value and isfinite(along.border_value))
 
     def ordered(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """Choices among numbers of one factor, where 0 alone is compared with."""
@@ -275,23 +281,32 @@ class Walk:
         ):
             return None
         weights = self.use_of(op, sums.rhs)
-        x, rank = self.of(op.operands[sums.lhs]), len(shape_of(op.results[0]))
         if weights is None:
-            return self._matrices(op, x) if sums.matrices and self._are_values(op) else None
+            return self.matrices(op, sums)
         if sums.channels is None or not self.joins_channels(op, sums):
             return None
-        vector, count = self.vector(op, sums), shape_of(op.results[0])[sums.result_axis(op)]
-        bias = sums.bias if sums.bias is not None and sums.bias < len(op.operands) else None
-        bias_use = None if bias is None else self.use_of(op, bias)
-        if bias is not None and bias_use is None:
-            out = np.broadcast_to(self.of(op.operands[bias]), (count,))
-        else:
-            out = self.classes.fresh((count,))
+        vector, out = self.vector(op, sums), self.fresh_channels(op, sums)
         inner, outer = sums.channels(op)
         self.absorb(weights, (out[outer], 1), (vector[inner], -1))
-        if bias_use is not None:
-            self.absorb(bias_use, (out, 1))
-        return [out.reshape([-1 if d == sums.result_axis(op) else 1 for d in range(rank)])]
+        return [self.with_bias(op, sums, out)]
+
+    def fresh_channels(self, op: Operation, sums: Accumulator) -> Labels:
+        """New labels of the channels of the result of weights, or those of a bias that is a
+        value."""
+        count = shape_of(op.results[0])[sums.result_axis(op)]
+        bias = sums.bias
+        if bias is None or bias >= len(op.operands) or self.use_of(op, bias):
+            return self.classes.fresh((count,))
+        return np.broadcast_to(self.of(op.operands[bias]), (count,))
+
+    def with_bias(self, op: Operation, sums: Accumulator, out: Labels) -> Labels:
+        """The labels of the result, of its channels; a constant bias takes them up."""
+        bias = sums.bias
+        use = None if bias is None or bias >= len(op.operands) else self.use_of(op, bias)
+        if use is not None:
+            self.absorb(use, (out, 1))
+        rank, axis = len(shape_of(op.results[0])), sums.result_axis(op)
+        return out.reshape([-1 if d == axis else 1 for d in range(rank)])
 
     def joins_channels(self, op: Operation, sums: Accumulator) -> bool:
         """Whether weights join channels of known number, of a value and of the result."""
@@ -312,10 +327,12 @@ class Walk:
             return False
         return not any(constant_of(v) or self.use_of(op, n) for n, v in enumerate(op.operands))
 
-    def _matrices(self, op: Operation, a: Labels) -> Sequence[Labels] | None:
-        """D[m, n] = D[m, k] D[k, n] for each k."""
+    def matrices(self, op: Operation, sums: Accumulator) -> Sequence[Labels] | None:
+        """Of two values, D[m, n] = D[m, k] D[k, n] for each k."""
+        if not sums.matrices or not self._are_values(op):
+            return None
         rank = len(shape_of(op.results[0]))
-        a, b = aligned(a, rank), aligned(self.of(op.operands[1]), rank)
+        a, b = (aligned(self.of(op.operands[n]), rank) for n in (sums.lhs, 1))
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         if prod(batch) * prod(a.shape[-2:]) * b.shape[-1] > LARGEST:
             return None

@@ -8,8 +8,9 @@
 A formula (`Behavior.arithmetic`) is evaluated once on `Degree`s in place of numbers: operand k
 multiplied by the positive factor f_k multiplies the result by the product of f_k^d_k, provided
 that what has to be of one degree is so. On `Offset`s it says the same of numbers that are added:
-x + y moves by both, x / 2 by half, and what is multiplied by another value must not move. That is
-read off the formula; no declaration says it.
+x + y moves by both, x / 2 by half, and what is multiplied by another value must not move. With
+`Product`s a formula has a meaning if it is a product of powers of operands, with `Alike` if it sums
+elements of one weight. That is read off the formula; no declaration says it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fractions import Fraction
 from math import inf
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Operation
 
 from qdialect.behaviors.declaration import Behavior
@@ -162,6 +164,66 @@ class Offset:
         return self
 
 
+class Product:
+    """A number times powers of operands; sums, clamps and roots are none."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, powers: Powers) -> None:
+        self.powers: Powers = powers
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, Product):
+            return Product(_sum(self.powers, other.powers, 1))
+        return self if other else 0.0
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Product:
+        return self
+
+    def __truediv__(self, other: Any) -> Product:
+        return Product(_sum(self.powers, other.powers, -1)) if isinstance(other, Product) else self
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return Product(_sum({}, self.powers, -1)) if other else 0.0
+
+    def reshape(self, *shape: int) -> Product:
+        """The same elements."""
+        return self
+
+
+class Alike:
+    """The elements of an array of which only their order may change; or sums of them, all with one
+    weight."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, *, summed: bool = False) -> None:
+        self.summed = summed
+
+    def reshape(self, *shape: int) -> Alike:
+        """The same elements."""
+        return self
+
+    def swapaxes(self, a: int, b: int) -> Alike:
+        """The same elements."""
+        return self
+
+    def __matmul__(self, other: Any) -> Alike:
+        weights = np.asarray(other)
+        if self.summed or not weights.size or (weights != weights.flat[0]).any():
+            raise ValueError("elements get different weights")
+        return Alike(summed=True)
+
+    def __mul__(self, other: Any) -> Alike:
+        if np.size(other) != 1:
+            raise ValueError("elements get different weights")
+        return self
+
+    __rmul__ = __truediv__ = __mul__
+
+
 def homogeneity(op: Operation, behavior: Behavior) -> Homogeneity | None:
     """What the formula of an elementwise op, or of one on vectors along a dimension, says of
     factors; None if it has none."""
@@ -174,6 +236,36 @@ def translation(
     """The same of numbers that are added to the operands, of which some are `known` numbers.
     Without conditions, the formula is linear in the others, but for what is added to them."""
     return _evaluated(op, behavior, Offset, known or {})
+
+
+def product_powers(op: Operation, behavior: Behavior) -> Powers | None:
+    """The powers of operands of which the formula of an elementwise op is the product, but for a
+    number; None if it is none."""
+    formula = behavior.arithmetic or behavior.analytic
+    if formula is None:
+        return None
+    operands = [Product({n: Fraction(1)}) for n in range(len(op.operands))]
+    try:
+        result = formula(op, operands)
+    except _NO_MEANING:
+        return None
+    return result.powers if isinstance(result, Product) else None
+
+
+def sums_alike(op: Operation, behavior: Behavior) -> bool:
+    """Whether a linear op sums all elements along the dimensions that it does not keep, each with
+    the same weight."""
+    if behavior.arithmetic is None or not behavior.linear or len(op.operands) != 1:
+        return False
+    try:
+        result = behavior.arithmetic(op, [Alike()])
+    except _NO_MEANING:
+        return False
+    return isinstance(result, Alike) and result.summed
+
+
+_NO_MEANING = (ValueError, TypeError, AttributeError, ZeroDivisionError, OverflowError)
+"""What formulas raise in a number system that they say nothing in."""
 
 
 def _evaluated(
@@ -191,7 +283,7 @@ def _evaluated(
     ]
     try:
         result = behavior.arithmetic(op, operands)
-    except (ValueError, TypeError, AttributeError, ZeroDivisionError, OverflowError):
+    except _NO_MEANING:
         return None
     powers: Powers = result.powers if isinstance(result, kind) else {}
     return Homogeneity(powers, tuple(conditions.found))

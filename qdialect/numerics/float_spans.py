@@ -207,13 +207,17 @@ def approximated(
     approximation of it may be (see the module); NaN where nothing is known."""
     operand = DoubleSpans(x.low.astype(np.float64), x.high.astype(np.float64))
     found: DoubleSpans = function([operand])
-    reach = np.maximum(np.abs(operand.low), np.abs(operand.high)) * _OF_ARGUMENT
+    reach = np.maximum(np.abs(operand.low), np.abs(operand.high))
     low, high = (
-        end + sign * (np.maximum(np.abs(end), 1.0) * _RELATIVE + reach)
-        for end, sign in ((found.low, -1.0), (found.high, 1.0))
+        end + sign * granted(end, reach) for end, sign in ((found.low, -1.0), (found.high, 1.0))
     )
     likely = in_doubles(x.likely.astype(np.float64))
     return FloatSpan(*(end.astype(np.float32) for end in (low, likely, high)))
+
+
+def granted(values: Doubles, operand: Doubles) -> Doubles:
+    """How far a runtime's approximation of a function may be from its values (see the module)."""
+    return np.maximum(np.abs(values), 1.0) * _RELATIVE + np.abs(operand) * _OF_ARGUMENT
 
 
 class DoubleSpans:

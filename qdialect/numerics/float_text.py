@@ -84,6 +84,21 @@ def round_to_format(value: float, name: str) -> float:
     return math.copysign(min(abs(rounded), fmt.largest), value)
 
 
+def format_values(name: str, width: int) -> list[float]:
+    """What each bit pattern of a format of so many bits, with a sign and subnormals, means. What is
+    above the largest number is infinite if its fraction is 0, else NaN."""
+    fmt, found = FORMATS[name], list[float]()
+    fraction_bits = fmt.precision - 1
+    for bits in range(1 << (width - 1)):
+        field, fraction = bits >> fraction_bits, bits & ((1 << fraction_bits) - 1)
+        significand = fraction + (1 << fraction_bits) * (field > 0)
+        value = math.ldexp(significand, max(field - 1, 0) + fmt.min_exponent - fraction_bits)
+        if value > fmt.largest:
+            value = math.nan if fraction else math.inf
+        found.append(value)
+    return [*found, *(-value for value in found)]
+
+
 def float_from_bits(bits: int, kind: Literal["f", "d"]) -> float:
     """The f32 (`f`) or double (`d`) whose bit pattern is `bits`."""
     return struct.unpack(f"<{kind}", bits.to_bytes(4 if kind == "f" else 8, "little"))[0]

@@ -8,6 +8,13 @@ of two, and of other sizes n = m * 2^k
     R = (Q (x) H) diag(d)      H of 2^k, Q a random rotation of the odd m, d random signs
 
 mixes every channel with every other too.
+
+Where means have to stay, as those of a layer norm, R 1 = 1.  A reflection (Householder, 1958) takes
+the image of the vector of ones back to it:
+
+    R' = (I - 2 w w^T / w^T w) R      w = R 1 - 1
+
+and as w has elements of about one size it leaves those of R so.
 """
 
 from __future__ import annotations
@@ -39,3 +46,14 @@ def random_rotation(size: int, random: np.random.Generator) -> Array:
     odd = np.linalg.qr(random.normal(size=(size // power, size // power)))[0]
     signs = random.choice(np.array([-1.0, 1.0]), size)
     return np.asarray(np.kron(odd, hadamard(power)) * signs, np.float64)
+
+
+def rotation_keeping_ones(size: int, random: np.random.Generator) -> Array:
+    """An orthogonal matrix [size, size] whose rows and columns have the sum 1."""
+    made = random_rotation(size, random)
+    normal = made.sum(axis=1) - 1
+    length = normal @ normal
+    # Of a normal of zero length up to rounding there is nothing to take back.
+    if length < 1e-12:
+        return made
+    return np.asarray(made - 2 * np.outer(normal, normal @ made) / length, np.float64)

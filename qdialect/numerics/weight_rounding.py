@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _BLOCK = 64
 """Columns that are rounded before what their errors do to all others is computed at once."""
 _SWEEPS = 5
-DAMPINGS = (0.02, 0.06, 0.2, 0.6)
+DAMPINGS = (0.005, 0.02, 0.06, 0.2, 0.6)
 """Fractions that are tried where samples tell how much of what they show is chance."""
 _FACTORS = tuple(1 - n / 40 for n in range(28))
 

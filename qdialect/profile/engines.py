@@ -17,7 +17,7 @@ from qdialect.formats.kept import KEPT, evaluate_kept
 from qdialect.profile.collector import Observation
 from qdialect.profile.instrument import Instrumented
 from qdialect.reference import Evaluation, Interpreter
-from qdialect.reference.values import declared_shape
+from qdialect.reference.values import Kernel, declared_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ class NumpyEngine:
         self._function = plan.function.sym_name.data
         self._seen: list[Observation] = []
         self._interpreter = Interpreter(
-            ctx, plan.module, listeners=[self._listen], functions=dict.fromkeys(KEPT, _kept_node)
+            ctx, plan.module, listeners=[self._listen], functions=KEPT_KERNELS
         )
 
     def run(self, inputs: Arrays) -> Iterator[Observation]:
@@ -123,3 +123,7 @@ def _kept_node(
     op: Operation, operands: Sequence[NDArray[Any]], evaluation: Evaluation
 ) -> list[NDArray[Any]]:
     return evaluate_kept(op, operands, evaluation.ctx.blobs)
+
+
+KEPT_KERNELS: Mapping[str, Kernel] = dict.fromkeys(KEPT, _kept_node)
+"""The kernels of nodes that are kept as a file had them."""

@@ -326,18 +326,6 @@ class QParams:
             self.zero_points,
         )
 
-    def with_scales(self, scales: Iterable[float]) -> QParams:
-        """The same with other scales, in their order, rounded to the expressed type."""
-        return QParams(
-            self.storage,
-            self.expressed,
-            self.layout,
-            self.blocks,
-            self.grid,
-            pack_f64(round_to_format(scale, self.expressed) for scale in scales),
-            self.zero_points,
-        )
-
     def with_signedness(self, signed: bool) -> QParams:
         """The same real numbers on integers of the same width, signed or not: codes, bounds
         and zero points move by half the range."""

@@ -44,7 +44,7 @@ from qdialect.profile.instrument import INPUT_PREFIX
 from qdialect.profile.matching import Matching, match_profile
 from qdialect.profile.model_identity import ModelIdentity, identify
 from qdialect.profile.record import Profile
-from qdialect.quantization.bias_correction import correct_known
+from qdialect.quantization.biases import correct_known
 from qdialect.quantization.block_formats import ONLY_IN_BLOCKS
 from qdialect.quantization.blocks import format_refusal
 from qdialect.quantization.coverage import Coverage, left_float

@@ -1,46 +1,56 @@
-"""Bias correction: what rounded weights do to the mean of a result goes into the bias.
+"""Bias correction: what rounding does to the mean of a result goes into the bias.
 
-With W' the weights that the codes name, a contraction makes an error of
+With W' and x' what the codes of weights and values name, a contraction makes an error of
 
-    (W' - W) x,   of mean (W' - W) E[x] for each channel,
+    W' x' - W x,   of mean E[W' x' - W x] for each channel.
 
-which is not zero where the x are not (behind a relu) or the products few (depthwise).  It
-is measured: the float model gets a second contraction beside each, of the same operand with
-W' - W, run on some samples.  The bias is lessened by its mean.  Padding, groups and strides
-need no care of their own.  Ops of which it was found along with the weights (`Grids.shifts`)
-are left to `correct_known`.
+That is not zero where W' - W meets x of one sign (behind a relu) or the products are few
+(depthwise), nor where most elements of a channel are one number (the background of a picture),
+whose rounding is the same everywhere: no sum averages it out, so it grows on its way down.  The
+bias is lessened by it.
+
+Errors that come from above are part of it, but for what the biases there make up for.  So it is
+measured in one function that has the float ops beside the quantized ones, where each result is
+corrected before it is taken, in sample k by the mean over samples 1 to k:
+
+    %y = nn.conv2d %x, %w                    of the float model
+    %0 = nn.conv2d %x', %w'                  of the quantized one
+    %1 = nn.sub %0, %y
+    %2 = nn.reduce_mean %1                   by channel: what sample k says
+    %3 = nn.mul %2, %share                   1 / k of it
+    %4 = nn.add %3, %known                   and (k - 1) / k of the mean over those before
+    %5 = nn.sub %0, %4                       in the place of %0
+
+Of what the samples say together, that is taken which they leave in no doubt (`sampled_means`): few
+positions of few samples are nothing to go by.
+
+Ops of which it was found along with the weights (`Grids.shifts`) are left to `correct_known`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors import Accumulator
-from qdialect.context import QContext
-from qdialect.numerics.sums import Span
-from qdialect.numerics.weights import Sums
-from qdialect.ops import ReduceMeanOp, make_constant, shape_of
+from qdialect.dialects.onnx import DIMS
+from qdialect.numerics.sampled_means import drawn_to_zero
+from qdialect.ops import AddOp, MulOp, ReduceMeanOp, SubOp, shape_of
 from qdialect.profile.engines import open_engine
 from qdialect.profile.instrument import Instrumented, Observed
-from qdialect.quant import element_type
-from qdialect.quantization.grids import (
-    Constant,
-    Grids,
-    bias_codes,
-    bias_qparams,
-    bias_storage,
-    sum_type,
-)
+from qdialect.quantization.biases import lessen_bias
+from qdialect.quantization.grids import Grids
+from qdialect.quantization.quantized_copy import quantized_copy
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.values import offsets_of, real_array
-from qdialect.reference import Interpreter
+from qdialect.reference import Interpreter, argument_names
+from qdialect.reference.machine import ARGUMENT_NAME
+from qdialect.reference.values import runtime_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,140 +65,110 @@ class BiasCorrection:
 
     samples: Sequence[Arrays]
     engine: str
-    #: what was measured, by the number of the op and its weights' error
-    _known: dict[tuple[int, bytes], Array] = field(
-        default_factory=dict["tuple[int, bytes]", "Array"]
-    )
 
     def __call__(self, selection: Selection, grids: Grids) -> None:
         """Correct the biases in `grids`; ops without a bias get one."""
-        found = self._errors(selection, grids)
+        found = _correctable(selection, grids)
         if not found:
             return
-        for op, shift in self._shifts(selection, found).items():
-            _correct(op, found[op][0], shift, selection, grids)
+        means = _Beside(selection, grids, found).means(self.samples, self.engine)
+        for op, mean in means.items():
+            lessen_bias(op, found[op], mean, selection, grids)
 
-    def _errors(
-        self, selection: Selection, grids: Grids
-    ) -> dict[Operation, tuple[Accumulator, Array]]:
-        """W' - W of every contraction that may have a bias."""
-        found: dict[Operation, tuple[Accumulator, Array]] = {}
-        for op, behavior in selection.ops.items():
-            acc = behavior.accumulator
-            if acc is None or acc.bias is None or (op, acc.rhs) not in grids.constants:
-                continue
-            if op in grids.shifts:
-                continue
-            if acc.bias < len(op.operands) and (op, acc.bias) not in grids.constants:
-                continue
-            real = real_array(op.operands[acc.rhs], selection.values.ctx.blobs)
-            assert real is not None
-            error = grids.constants[op, acc.rhs].real() - real
-            if error.any():
-                found[op] = acc, error
-        return found
 
-    def _shifts(
-        self, selection: Selection, found: Mapping[Operation, tuple[Accumulator, Array]]
-    ) -> dict[Operation, Array]:
-        """The mean of (W' - W) x by channel."""
-        numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
-        names = {op: (numbers[op], sha256(found[op][1].tobytes()).digest()) for op in found}
-        missing = [op for op in found if names[op] not in self._known]
-        if missing:
-            measured = self._measured(selection, {op: found[op] for op in missing}, numbers)
-            self._known.update((names[op], shift) for op, shift in measured.items())
-        return {op: self._known[names[op]] for op in found}
+def _correctable(selection: Selection, grids: Grids) -> dict[Operation, Accumulator]:
+    """The contractions with weights in codes that have a bias in codes or none yet."""
+    found: dict[Operation, Accumulator] = {}
+    for op, behavior in selection.ops.items():
+        acc = behavior.accumulator
+        if acc is None or acc.bias is None or (op, acc.rhs) not in grids.constants:
+            continue
+        if acc.bias < len(op.operands) and (op, acc.bias) not in grids.constants:
+            continue
+        if op not in grids.shifts:
+            found[op] = acc
+    return found
 
-    def _measured(
-        self,
-        selection: Selection,
-        found: Mapping[Operation, tuple[Accumulator, Array]],
-        numbers: Mapping[Operation, int],
-    ) -> dict[Operation, Array]:
-        ctx = selection.values.ctx
-        module = selection.values.function.parent_op()
-        assert isinstance(module, ModuleOp)
-        clone = module.clone()
-        function = Interpreter(ctx, clone).function()
-        plan = Instrumented(clone, function)
-        cloned = list(function.body.block.ops)
-        for op, (acc, error) in found.items():
-            value = _beside(cloned[numbers[op]], acc, error, ctx)
-            plan.observed.append(Observed((str(numbers[op]),), value))
-        engine = open_engine(self.engine, plan, ctx)
-        ops = {str(numbers[op]): op for op in found}
-        sums: dict[Operation, Array] = {}
-        for sample in self.samples:
-            for (key,), array in engine.run(sample):
-                mean = array.astype(np.float64).reshape(-1)
-                sums[ops[key]] = sums[ops[key]] + mean if ops[key] in sums else mean
-        # Data that overflows inside says nothing of a mean.
+
+class _Beside:
+    """A quantized function with the float ops beside it, in which results are corrected."""
+
+    def __init__(
+        self, selection: Selection, grids: Grids, ops: Mapping[Operation, Accumulator]
+    ) -> None:
+        copy = quantized_copy(selection, grids)
+        function = Interpreter(copy.ctx, copy.module).function()
+        names = argument_names(function)
+        exact = _float_ops(selection, function)
+        self._ctx, self._plan = copy.ctx, Instrumented(copy.module, function)
+        #: ops, and what is known of their means, by the names of these
+        self._ops: dict[str, Operation] = {}
+        self._known: dict[str, NDArray[Any]] = {}
+        for number, (op, acc) in enumerate(ops.items()):
+            name = f"mean {number}"
+            mean = _corrected(function, copy.ops[op], exact[op], acc.result_axis(op))
+            names += [_share(name), name]
+            self._plan.observed.append(Observed((name,), mean))
+            self._ops[name] = op
+            self._known[name] = np.zeros(shape_of(mean), runtime_dtype(mean.type))
+        function.update_function_type()
+        notes = [DictionaryAttr({ARGUMENT_NAME: StringAttr(name)}) for name in names]
+        function.arg_attrs = ArrayAttr(notes)
+        function.attributes.pop(DIMS, None)
+
+    def means(self, samples: Sequence[Arrays], engine: str) -> Mapping[Operation, Array]:
+        """The mean errors by channel."""
+        running, known = open_engine(engine, self._plan, self._ctx), self._known
+        squares = {name: np.zeros(mean.shape) for name, mean in known.items()}
+        for number, sample in enumerate(samples, 1):
+            inputs = dict(sample)
+            for name, mean in known.items():
+                inputs[_share(name)] = np.full_like(mean, 1 / number)
+                inputs[name] = mean * mean.dtype.type(1 - 1 / number)
+            for (name,), mean in running.run(inputs):
+                # Data that overflows inside says nothing of a mean.
+                said = np.where(np.isfinite(mean), mean, known[name])
+                known[name] = inputs[name] + said * mean.dtype.type(1 / number)
+                squares[name] += np.square(said.astype(np.float64)) / len(samples)
         return {
-            op: np.where(np.isfinite(total), total / len(self.samples), 0.0)
-            for op, total in sums.items()
+            op: drawn_to_zero(known[name].astype(np.float64), squares[name], len(samples)).reshape(
+                -1
+            )
+            for name, op in self._ops.items()
         }
 
 
-def correct_known(selection: Selection, grids: Grids) -> None:
-    """Correct the biases of ops of which is known by how much."""
-    for op, shift in grids.shifts.items():
-        acc = selection.ops[op].accumulator
-        assert acc is not None
-        _correct(op, acc, shift, selection, grids)
+def _share(name: str) -> str:
+    """The name of what says how much a sample counts in a mean."""
+    return f"{name}: share"
 
 
-def _beside(op: Operation, acc: Accumulator, error: Array, ctx: QContext) -> SSAValue:
-    """The mean by channel of the op without bias and with other weights."""
-    constant = make_constant(
-        error.astype(np.float32), element_type(op.operands[acc.rhs].type), ctx.blobs
-    )
-    operands = [v for n, v in enumerate(op.operands) if n != acc.bias]
-    operands[acc.rhs] = constant.result
-    made = type(op).create(
-        operands=operands,
-        result_types=[result.type for result in op.results],
-        properties=dict(op.properties),
-    )
-    block = op.parent
-    assert block is not None
-    axes = [n for n in range(len(shape_of(made.results[0]))) if n != acc.result_axis(op)]
-    mean = ReduceMeanOp(made.results[0], axes=axes)
-    block.insert_ops_after([constant, made, mean], op)
+def _float_ops(selection: Selection, function: FuncOp) -> Mapping[Operation, Operation]:
+    """The ops of a selection as they are, in front of those of a function with its arguments."""
+    block = function.body.block
+    values: dict[SSAValue, SSAValue] = {}
+    values.update(zip(selection.values.block.args, block.args, strict=True))
+    found = {
+        op: op.clone(values) for op in selection.values.block.ops if not isinstance(op, ReturnOp)
+    }
+    assert block.first_op is not None
+    block.insert_ops_before(list(found.values()), block.first_op)
+    return found
+
+
+def _corrected(function: FuncOp, made: Operation, exact: Operation, axis: int) -> SSAValue:
+    """Correct the result of an op, which has channels along `axis`, by two new arguments: how much
+    the mean of its error counts, and what is added to that; the mean."""
+    block, (value,) = function.body.block, made.results
+    error = SubOp(value, exact.results[0])
+    axes = [n for n in range(len(shape_of(value))) if n != axis]
+    mean = ReduceMeanOp(error.results[0], axes=axes)
+    kind = mean.results[0].type
+    share, known = (block.insert_arg(kind, len(block.args)) for _ in range(2))
+    part = MulOp(mean.results[0], share)
+    shift = AddOp(part.results[0], known)
+    corrected = SubOp(value, shift.results[0])
+    block.insert_ops_after([error, mean, part, shift, corrected], made)
+    taken = (error, corrected)
+    value.replace_uses_with_if(corrected.results[0], lambda use: use.operation not in taken)
     return mean.results[0]
-
-
-def _correct(
-    op: Operation, acc: Accumulator, shift: Array, selection: Selection, grids: Grids
-) -> None:
-    """Take the shift from the bias of an op, as far as its sums still fit."""
-    assert acc.bias is not None
-    weights = grids.constants[op, acc.rhs]
-    runtime = grids.operand(op, acc.lhs)
-    assert runtime is not None
-    ctx = selection.values.ctx
-    if acc.bias < len(op.operands):
-        bias = real_array(op.operands[acc.bias], ctx.blobs)
-        assert bias is not None
-    else:
-        bias = np.zeros(len(shift))
-    stored = bias_storage(op, acc, ctx.target)
-    params = bias_qparams(op, acc, runtime, weights.qparams.scale_list(), stored)
-    rows = np.moveaxis(offsets_of(weights.codes, weights.qparams), acc.rhs_axis(op), 0)
-    rows = rows.reshape(len(rows), -1).astype(np.int64)
-    kind = replace(sum_type(op, grids, ctx.target), pair_bits=None)
-    most = min(stored.max, -stored.min)
-    sums = Sums(runtime.scale, Span.of(runtime), bias - shift, kind, bias_most=most)
-    # Groups share rows: a row fits with the bias of each.
-    fits = sums.excess(rows, weights.qparams.scale_array().reshape(-1)) <= 1
-    fits = np.tile(fits, len(shift) // len(rows))
-    corrected = np.where(fits, bias - shift, bias)
-    if acc.bias == len(op.operands):
-        element = element_type(op.results[0].type)
-        made = make_constant(np.zeros(len(shift), np.float32), element, ctx.blobs)
-        made.location = op.location
-        block = op.parent
-        assert block is not None
-        block.insert_op_before(made, op)
-        op.operands = [*op.operands, made.result]
-    grids.constants[op, acc.bias] = Constant(bias_codes(corrected, params), params)

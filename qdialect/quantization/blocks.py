@@ -54,6 +54,7 @@ from qdialect.rewrite import Refusal
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.quantization.recipe import Recipe
     from qdialect.targets.base import Target
 
     Array = NDArray[np.float64]
@@ -102,7 +103,7 @@ def weights_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
         block = MICROSCALED_BLOCK
     if block and (depth % block or not target.per_block):
         return Refusal("weights-kind", f"'{target.name}' has no blocks of {block} in {depth}")
-    if name in ONLY_IN_BLOCKS and not _size(values, depth):
+    if name in ONLY_IN_BLOCKS and not block_size(values.recipe, target, depth):
         return Refusal("weights-kind", f"no blocks of 32 or 16 fill a column of {depth}")
     return None
 
@@ -142,7 +143,7 @@ def coded_weight(
     chosen = block_format(recipe.weights, _scale_type(recipe.scale_type, expressed))
     if chosen.storage.spelling in target.symmetric or not target.per_axis_zero_points:
         chosen = chosen.symmetric()
-    if size := _size(values, array.shape[1 - axis]):
+    if size := block_size(recipe, target, array.shape[1 - axis]):
         return in_blocks(array, 1 - axis, size, chosen, expressed, hessians)
     columns = axis if recipe.per_channel and target.per_axis else None
     return in_columns(array, columns, chosen, expressed, hessians)
@@ -153,9 +154,8 @@ def _scale_type(asked: str, expressed: str) -> str:
     return "f16" if (asked, expressed) == ("f32", "f16") else asked
 
 
-def _size(values: Values, depth: int) -> int:
-    """How many numbers have a scale; 0: all of a column."""
-    recipe, target = values.recipe, values.ctx.target
+def block_size(recipe: Recipe, target: Target, depth: int) -> int:
+    """How many numbers of a column of so many have a scale; 0: all of them."""
     if recipe.weights in MICROSCALED:
         return 0 if depth % MICROSCALED_BLOCK else MICROSCALED_BLOCK
     if recipe.block or not (target.per_block and recipe.per_channel):

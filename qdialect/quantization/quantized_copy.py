@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.quantization.bias_correction import correct_known
+from qdialect.quantization.biases import correct_known
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.selection import Selection

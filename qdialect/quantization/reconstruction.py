@@ -2,15 +2,13 @@
 
 Errors of the weights of a layer may cancel behind the next, or be wiped out by a function between
 them, which no loss of a layer alone can see.  So the function is cut into blocks (`cuts`), and of
-one after the other the codes w', within one step of those they start from, and where the weights
-alone are codes their steps, are chosen for least
+one after the other the codes w', within one step of those they start from, are chosen for least
 
-    sum over results of  E[ g (f(x'; w') - z)^2 ] / E[ g z^2 ]
+    sum over results of  E[ (f(x'; w') - z)^2 ] / E[ z^2 ]
 
-with z what the float model has there, x' what the quantized blocks above give, and g what the
-result counts for the outputs: the square of the slope of them, which is 0 where nothing that they
-see depends on it (block reconstruction: Li et al., BRECQ, 2021; g is its diagonal Fisher matrix).
-Who follows the slopes through a block is handed in (`Solver`).
+with z what the float model has there, and x' what the quantized blocks above give (block
+reconstruction: Li et al., BRECQ, 2021). Biases stay as they were corrected for the codes at the
+start (`write_shift`). Who follows the slopes through a block is handed in (`Solver`).
 
 A block is a function of its own, of the values that come from above and of its weights, with the
 casts of the quantized model inside:
@@ -50,8 +48,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class SoftWeight:
     """A weight of a block, elementwise in its own shape: what it is, steps, zero points and the
-    codes to start from, the least and the largest code, and which elements share a step that may
-    change (numbers of cells; None: steps stay)."""
+    codes to start from, the least and the largest code."""
 
     real: Array
     steps: Array
@@ -59,54 +56,30 @@ class SoftWeight:
     start: Codes
     low: int
     high: int
-    cells: NDArray[np.int64] | None = None
 
-    def numbers(self, codes: Codes, factors: Array | None = None) -> Array:
-        """What codes name, with steps times a factor for each cell."""
-        steps = self.steps
-        if factors is not None and self.cells is not None:
-            steps = steps * factors[self.cells]
-        return (codes - self.zeros) * steps
+    def numbers(self, codes: Codes) -> Array:
+        """What codes name."""
+        return (codes - self.zeros) * self.steps
 
 
 @dataclass(frozen=True)
 class Problem:
     """A block: its function, of values from above and then of weights; for each sample what comes
-    from above, what is to come out, and what that counts (None: all alike)."""
+    from above, and what is to come out."""
 
     function: FuncOp
     ctx: QContext
     weights: Sequence[SoftWeight]
     inputs: Sequence[Sequence[NDArray[Any]]]
     targets: Sequence[Sequence[NDArray[Any]]]
-    counts: Sequence[Sequence[NDArray[Any]]] | None
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Codes of each weight of a block, and factors of the steps of its cells (None: 1)."""
-
-    codes: Sequence[Codes]
-    factors: Sequence[Array | None]
 
 
 class Solver(Protocol):
     """Follows slopes."""
 
-    def counts(
-        self,
-        function: FuncOp,
-        ctx: QContext,
-        values: Sequence[SSAValue],
-        samples: Sequence[Arrays],
-    ) -> Sequence[Mapping[SSAValue, NDArray[Any]]] | None:
-        """What elements of values of a float function count for its outputs, of each sample; None
-        where slopes cannot be followed through it."""
-        ...
-
-    def solved(self, problem: Problem) -> Solution | None:
-        """The best that is found, no worse than the start; None where slopes cannot be followed
-        through the block."""
+    def solved(self, problem: Problem) -> Sequence[Codes]:
+        """Codes of each weight that are no worse than those they start from: those, where slopes
+        cannot be followed through the block."""
         ...
 
 
@@ -115,20 +88,20 @@ def problem_of(
     grids: Grids,
     stretch: Stretch,
     inside: Sequence[SharedWeights],
-    later: Sequence[SharedWeights],
     samples: Sequence[Arrays],
     engine: str,
-    counts: Sequence[Sequence[NDArray[Any]]] | None,
 ) -> Problem:
-    """The problem of a block with the weights `inside`; those of `later` ones are still floats."""
-    places = [(op, _place(op, selection)) for each in (*inside, *later) for op in each.ops]
+    """The problem of a block with the weights `inside`."""
+    places = [(op, _place(op, selection)) for each in inside if each.alone for op in each.ops]
     copy = quantized_copy(selection, grids, places)
     results = [
         copy.ops[value.owner].results[value.index]
         for value in stretch.results
         if isinstance(value, OpResult)
     ]
-    taken = [copy.ops[op].operands[_place(op, selection)] for each in inside for op in each.ops[:1]]
+    taken = [
+        [copy.ops[op].operands[_place(op, selection)] for op in each.ops] for each in inside
+    ]
     first = next(copy.ops[op] for op in stretch.ops if copy.ops[op].parent is not None)
     function, outside = _function(results, taken, first)
     made = ValueRun(copy.module, copy.ctx, dict(enumerate(outside)), engine)
@@ -136,10 +109,9 @@ def problem_of(
     return Problem(
         function,
         copy.ctx,
-        [_soft_weight(each, learns=_learns(each, selection)) for each in inside],
+        [_soft_weight(each) for each in inside],
         [_listed(made, sample) for sample in samples],
         [_listed(exact, sample) for sample in samples],
-        counts,
     )
 
 
@@ -152,34 +124,36 @@ def _place(op: Operation, selection: Selection) -> int:
     return accumulator_of(op, selection).rhs
 
 
-def _learns(each: SharedWeights, selection: Selection) -> bool:
-    """Whether the steps of weights may change: none of sums of integers, nor of a small type."""
-    return each.alone and selection.values.recipe.scale_type == "f32"
-
-
 def _function(
-    results: Sequence[SSAValue], weights: Sequence[SSAValue], first: Operation
+    results: Sequence[SSAValue], weights: Sequence[Sequence[SSAValue]], first: Operation
 ) -> tuple[FuncOp, Sequence[SSAValue]]:
     """The function of values that makes `results`, from ops at `first` and behind it, of what ops
-    above make and then of `weights`; and these values from above."""
+    above make and then of `weights`, each of which stands for several values; and these values
+    from above."""
     block = first.parent
     assert block is not None
     order = {op: number for number, op in enumerate(block.ops)}
     needed: set[Operation] = set()
     outside: dict[SSAValue, None] = {}
+    replaced = {value for each in weights for value in each}
     waiting = list(results)
     while waiting:
         value = waiting.pop()
         owner = value.owner
-        if value in weights or owner in needed:
+        if value in replaced or owner in needed:
             continue
         if isinstance(owner, Operation) and (order[owner] >= order[first] or _constant(owner)):
             needed.add(owner)
             waiting.extend(owner.operands)
         else:
             outside[value] = None
-    body = Block(arg_types=[value.type for value in (*outside, *weights)])
-    mapped: dict[SSAValue, SSAValue] = dict(zip((*outside, *weights), body.args, strict=True))
+    taken = [*((value,) for value in outside), *weights]
+    body = Block(arg_types=[values[0].type for values in taken])
+    mapped = {
+        value: arg
+        for values, arg in zip(taken, body.args, strict=True)
+        for value in values
+    }
     for op in sorted(needed, key=lambda each: order[each]):
         body.add_op(op.clone(mapped))
     body.add_op(ReturnOp(*(mapped[value] for value in results)))
@@ -194,14 +168,13 @@ def _constant(op: Operation) -> bool:
     return op.has_trait(ConstantLike)
 
 
-def _soft_weight(each: SharedWeights, *, learns: bool) -> SoftWeight:
+def _soft_weight(each: SharedWeights) -> SoftWeight:
     rows, grid = each.rows()
     op, whole = each.ops[0], grid.whole(rows.shape)
     steps, zeros = (array_of(op, np.asarray(a)) for a in (whole.steps, whole.zeros))
     offsets = each.constant.codes.astype(np.int64)
     start = offsets if each.alone else each.offsets()
-    cells = each.cells() if learns else None
-    return SoftWeight(each.real, steps, zeros, start, grid.low, grid.high, cells)
+    return SoftWeight(each.real, steps, zeros, start, grid.low, grid.high)
 
 
 def as_rows(each: SharedWeights, codes: Codes) -> Codes:

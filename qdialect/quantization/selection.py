@@ -10,6 +10,7 @@ values, and none of these holds:
 | `unsuitable` | it works on something else than float tensors, or declares a fixed port |
 | `no-entry` | the profile has no range for an operand or result |
 | `open-range` | an operand or result is a sum over an extent that is not known: it has no range |
+| `masked` | an operand or result has masks, as attention adds them: no code is as far away |
 | `amplifies` | one step of an operand may be more than `max_steps` steps of the result |
 | `float-operand` | an operand comes from a float op, and no contraction needs it in integers |
 | `float-result` | users are float ops: one amplifies what it makes, or all save no conversion |
@@ -49,7 +50,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.ops import AddOp, MulOp, ReduceSumOp, SubOp
 from qdialect.ops.component_keys import all_keys
-from qdialect.profile.ranges import Range, max_of_channels
+from qdialect.profile.ranges import HAS_MASKS, ONLY_MASKS, Range, max_of_channels
 from qdialect.quant import DCastOp, QCastOp
 from qdialect.quantization.blocks import WEIGHTS_ONLY, weights_refusal
 from qdialect.quantization.coverage import kind_of
@@ -435,9 +436,18 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
             if not values.profile.entries:
                 return Refusal("no-entry", "there is no data that its ranges could be of")
             return Refusal("no-entry", f"the profile does not have {_name(values, value)}")
-    if isfinite(values.recipe.max_steps) and not behavior.is_tied and not behavior.has_weights:
-        return _amplification(values, op, behavior)
-    return None
+    if not isfinite(values.recipe.max_steps) or behavior.is_tied or behavior.has_weights:
+        return None
+    masked = next((value for value in runtime if _is_masked(values.range(value))), None)
+    if masked is not None:
+        # The last code is that of the least score: a softmax would make e^-range of a mask, not 0.
+        return Refusal("masked", f"{_name(values, masked)} has masks, and no code is as far away")
+    return _amplification(values, op, behavior)
+
+
+def _is_masked(found: Range | None) -> bool:
+    """Whether a range leaves out numbers that mask something."""
+    return found is not None and not {HAS_MASKS, ONLY_MASKS}.isdisjoint(found.reasons)
 
 
 def _grows(op: Operation, behavior: Behavior | None, unbounded: set[SSAValue]) -> bool:

@@ -23,7 +23,7 @@ from qdialect.qparams import QParams
 from qdialect.quantization.grids import Constant, Grids, bias_storage, sum_type
 from qdialect.quantization.hessians import array_of, measurable, rows_of
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.values import offsets_of, real_array, reals_of, spread
+from qdialect.quantization.values import offsets_of, real_array, reals_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,19 +69,6 @@ class SharedWeights:
         """The codes that it has, less their zero points."""
         return offsets_of(self.constant.codes, self.constant.qparams).astype(np.int64)
 
-    def cells(self) -> NDArray[np.int64]:
-        """The number of the step of each weight, in the order of the qparams."""
-        params = self.constant.qparams
-        cells: NDArray[np.int64] = np.arange(params.count, dtype=np.int64)
-        found = spread(cells.reshape(params.scale_array().shape), params, self.real.shape)
-        return np.broadcast_to(found, self.real.shape)
-
-    def rescaled(self, factors: Array) -> QParams:
-        """The qparams with steps times these factors, in their order."""
-        params = self.constant.qparams
-        scales = (params.scale_array().reshape(-1) * factors).tolist()
-        return params.with_scales(scales)
-
     def _zeros(self) -> NDArray[np.int64]:
         codes = self.constant.codes
         return (codes - offsets_of(codes, self.constant.qparams)).astype(np.int64)
@@ -117,18 +104,10 @@ def shared_weights(selection: Selection, grids: Grids) -> list[SharedWeights]:
     return list(groups.values())
 
 
-def write_codes(
-    each: SharedWeights,
-    offsets: Codes,
-    selection: Selection,
-    grids: Grids,
-    factors: Array | None = None,
-) -> None:
-    """Put codes in place of those in `grids`, but for rows whose sums do not fit in some op; with
-    `factors`, on steps so many times as large."""
+def write_codes(each: SharedWeights, offsets: Codes, selection: Selection, grids: Grids) -> None:
+    """Put codes in place of those in `grids`, but for rows whose sums do not fit in some op."""
     before = each.constant
-    params = before.qparams if factors is None else each.rescaled(factors)
-    made = Constant(each.codes(offsets), params)
+    made = Constant(each.codes(offsets), before.qparams)
     if each.alone:
         grids.only_weights.update((op, (made.qparams, made.codes)) for op in each.ops)
         return

@@ -77,15 +77,15 @@ def real_array(value: SSAValue, store: BlobStore) -> NDArray[np.float64] | None:
 
 def offsets_of(codes: NDArray[Any], params: QParams) -> NDArray[np.float64]:
     """Codes less their zero points."""
-    return codes.astype(np.float64) - spread(params.zero_point_array(), params, codes.shape)
+    return codes.astype(np.float64) - _spread(params.zero_point_array(), params, codes.shape)
 
 
 def reals_of(codes: NDArray[Any], params: QParams) -> NDArray[np.float64]:
     """The numbers that codes name."""
-    return offsets_of(codes, params) * spread(params.scale_array(), params, codes.shape)
+    return offsets_of(codes, params) * _spread(params.scale_array(), params, codes.shape)
 
 
-def spread(array: NDArray[Any], params: QParams, shape: Sequence[int]) -> NDArray[Any]:
+def _spread(array: NDArray[Any], params: QParams, shape: Sequence[int]) -> NDArray[Any]:
     """Scales or zero points as an array that broadcasts to `shape`."""
     if params.layout is not Layout.BLOCK:
         return array.reshape([-1 if d == params.axis else 1 for d in range(len(shape))])

@@ -6,7 +6,7 @@
 | `descent` | from there, one weight after another |
 | `sequential` | as `descent`, on operands of the quantized model (`sequential`) |
 | `adaround` | from there, with what is behind the op (`numerics.soft_rounding`) |
-| `blocks` | of several ops together, from those of `descent` (`reconstruction`) |
+| `blocks` | from there, of several ops together (`reconstruction`) |
 
 Between the choice of qparams and the writing of constants, the codes of the weights of each
 contraction are chosen again on the same qparams (`numerics.weight_rounding`), by the moments of
@@ -69,8 +69,8 @@ if TYPE_CHECKING:
 
 Method = Literal["gptq", "descent", "sequential", "adaround", "blocks"]
 METHODS: tuple[Method, ...] = get_args(Method)
-_COLUMNWISE = ("gptq", "descent", "blocks")
-"""Methods that start from what is found for each op alone."""
+_COLUMNWISE = ("gptq", "descent")
+"""Methods that see operands of the float model."""
 _NAMES = ("dynamic", "weights_only", "keep_float")
 """What of a recipe has no order."""
 
@@ -112,12 +112,10 @@ class Soft(NamedTuple):
 
 
 class Rounded(NamedTuple):
-    """Codes, as offsets from their zero points, the means that the bias is corrected by, and
-    factors of the steps."""
+    """Codes, as offsets from their zero points, and the means that the bias is corrected by."""
 
     codes: Codes
     means: Means | None
-    factors: Array | None = None
 
 
 def in_turn(problems: Iterator[Problem]) -> Iterator[Codes]:
@@ -153,7 +151,11 @@ class WeightRounding:
     def __call__(self, selection: Selection, grids: Grids) -> None:
         """Choose codes in `grids` again, and say how those are chosen that are written later."""
         shared = shared_weights(selection, grids)
-        whole = self._digest(selection)
+        if not self._is_sequential:
+            # Of what an op takes in the float model those were chosen already.
+            shared = [each for each in shared if not each.alone]
+        start = "adaround" if self.method == "blocks" else self.method
+        whole = self._digest(selection, start)
         numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
         for first, others in self._stages(shared, selection):
             stage = [*first, *others]
@@ -171,43 +173,28 @@ class WeightRounding:
                         write_shift(each, found.means, selection, grids)
             # What is below sees what was written here.
             shared = [each for each in shared if each not in stage]
-        if self.solver is not None and self.method == "blocks":
-            self._by_blocks(self.solver, selection, grids)
+        if self.method == "blocks":
+            self._by_blocks(selection, grids)
         self._for_later(selection)
 
-    def _by_blocks(self, solver: Solver, selection: Selection, grids: Grids) -> None:
+    def _by_blocks(self, selection: Selection, grids: Grids) -> None:
         """Choose codes again, block after block, from those that are in `grids`."""
-        shared = shared_weights(selection, grids)
-        parts = stretches(selection.values.block, [each.ops for each in shared])
-        whole = self._digest(selection)
-        whole.update(b"together")
+        assert self.solver is not None
+        shared = [each for each in shared_weights(selection, grids) if _is_final(each)]
+        whole = self._digest(selection, "blocks")
         numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
-        names = [_name(each, numbers, whole) for each in shared]
-        values, counts = selection.values, None
-        if any(self._find(names[n]) is None for part in parts for n in part.groups):
-            results = [value for part in parts for value in part.results]
-            counts = solver.counts(values.function, values.ctx, results, self.samples)
-        for number, part in enumerate(parts):
+        for part in stretches(selection.values.block, [each.ops for each in shared]):
             inside = [shared[n] for n in part.groups]
-            if any(self._find(names[n]) is None for n in part.groups):
-                later = [shared[n] for below in parts[number + 1 :] for n in below.groups]
-                some = None
-                if counts is not None:
-                    some = [[each[value] for value in part.results] for each in counts]
-                problem = problem_of(
-                    selection, grids, part, inside, later, self.samples, self.engine, some
-                )
-                found = solver.solved(problem)
-                if found is None:
-                    continue
-                for n, codes, factors in zip(part.groups, found.codes, found.factors, strict=True):
-                    self._keep(names[n], Rounded(as_rows(shared[n], codes), None, factors))
-            for n, each in zip(part.groups, inside, strict=True):
-                if (known := self._find(names[n])) is not None:
-                    write_codes(each, known.codes, selection, grids, known.factors)
-                    # What the block gives was found with biases as they are.
-                    kept = np.zeros(known.codes.shape[0] * known.codes.shape[1])
-                    grids.shifts.update((op, kept) for op in each.ops if each.centered)
+            names = [_name(each, numbers, whole) for each in inside]
+            if any(self._find(name) is None for name in names):
+                problem = problem_of(selection, grids, part, inside, self.samples, self.engine)
+                for name, each, codes in zip(
+                    names, inside, self.solver.solved(problem), strict=True
+                ):
+                    self._keep(name, Rounded(as_rows(each, codes), None))
+            for name, each in zip(names, inside, strict=True):
+                if (known := self._find(name)) is not None:
+                    write_codes(each, known.codes, selection, grids)
 
     @property
     def _is_sequential(self) -> bool:
@@ -245,7 +232,7 @@ class WeightRounding:
             return
         if not missing:
             return
-        keep = self.method == "adaround"
+        keep = self.method in ("adaround", "blocks")
         for each, both in paired(
             selection, grids, missing, floats, self.samples, self.engine, keep=keep
         ):
@@ -301,7 +288,7 @@ class WeightRounding:
 
     # -- what is known already -----------------------------------------------
 
-    def _digest(self, selection: Selection) -> blake2b:
+    def _digest(self, selection: Selection, method: Method) -> blake2b:
         """All that codes depend on but what is rounded: the model, the samples, the method; of a
         sequential one, the recipe. A plan is no part of it: what was found with ops in codes is
         taken where a plan has some of them on floats."""
@@ -309,7 +296,7 @@ class WeightRounding:
         module = values.function.parent_op()
         assert isinstance(module, ModuleOp)
         whole = blake2b(digest_size=16)
-        whole.update(f"{identify(module, values.ctx).digest} {self.method}".encode())
+        whole.update(f"{identify(module, values.ctx).digest} {method}".encode())
         if self._is_sequential:
             recipe = replace(values.recipe, plan=None)
             for each in fields(recipe):
@@ -328,8 +315,7 @@ class WeightRounding:
             damaged = OSError, ValueError, EOFError, BadZipFile, KeyError
             with suppress(*damaged), np.load(self._path(name)) as file:
                 means = (file["mean"], file["mean_made"]) if "mean" in file else None
-                factors = file["factors"] if "factors" in file else None
-                self._known[name] = Rounded(file["codes"].astype(np.int64), means, factors)
+                self._known[name] = Rounded(file["codes"].astype(np.int64), means)
         return self._known.get(name)
 
     def _keep(self, name: str, found: Rounded) -> None:
@@ -340,8 +326,6 @@ class WeightRounding:
         arrays: dict[str, Any] = {"codes": found.codes.astype(np.int32)}
         if found.means is not None:
             arrays["mean"], arrays["mean_made"] = found.means
-        if found.factors is not None:
-            arrays["factors"] = found.factors
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary, temporary.open("wb") as file:
@@ -356,6 +340,11 @@ class WeightRounding:
     def _path(self, name: str) -> Path:
         assert self.state is not None
         return self.state / f"rounding-{name}.npz"
+
+
+def _is_final(each: SharedWeights) -> bool:
+    """Whether no bias will be corrected after the weights are chosen (`write_shift`)."""
+    return not each.centered or len(each.ops) == 1
 
 
 def _name(each: SharedWeights, numbers: Mapping[Operation, int], whole: blake2b) -> str:

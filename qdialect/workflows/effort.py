@@ -19,10 +19,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from math import inf
 from statistics import fmean
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from qdialect.quantization.float_rewrites.base import costs_of, decibels_less
+from qdialect.quantization.float_rewrites.float_bounds import NoBoundError, float_bounds, worst
 from qdialect.quantization.float_rewrites.statistics import measured
 from qdialect.quantization.float_rewrites.table import rewrites
 from qdialect.quantization.search import Scoring, gains_of, surely, while_hopeful
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from qdialect.profile.record import Profile
     from qdialect.quantization.apply_profile import Correct
     from qdialect.quantization.float_rewrites.base import AnyRewrite, Foretold
+    from qdialect.quantization.float_rewrites.float_bounds import FloatBound
     from qdialect.quantization.float_rewrites.statistics import Statistics
     from qdialect.quantization.quality import Quality
     from qdialect.quantization.recipe import Recipe
@@ -50,11 +54,18 @@ if TYPE_CHECKING:
 SECONDS = {0: 0.0, 1: 120.0, 2: 1200.0}
 """How long steps are tried at each level, where nobody says."""
 
+_ELEMENTS = 2
+"""Of how many elements of an output a bound is derived."""
+
 ROUNDINGS: Mapping[int, Sequence[Method]] = {
     1: ("gptq",),
     2: ("gptq", "descent", "sequential", "adaround", "blocks"),
 }
 """Methods of rounding that are tried at a level, the fastest first."""
+
+WORTH: Mapping[Method, float] = {"gptq": 0.1, "descent": 0.2, "sequential": 0.5, "adaround": 0.5}
+"""So many dB must weights lose for a method to be tried: more than that it cannot bring, but for
+what those that look at errors from above do, which is less."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +115,7 @@ class Effort:
         attempts = search.attempts()
         for name, make in self.watch(attempts, len(attempts)):
             search.attempt(name, make)
-        return Improved(search.best, search.steps)
+        return Improved(search.best, search.bounded())
 
 
 @dataclass(frozen=True)
@@ -123,8 +134,12 @@ class _Search:
     def __init__(self, effort: Effort, start: State) -> None:
         self.effort, self.best = effort, start
         self.steps: list[Step] = []
+        #: of rewrites that were kept, by the number of the step: the model before and after
+        self._rewrites: dict[int, tuple[Model, Model]] = {}
         self._began, self._longest = monotonic(), 0.0
+        #: what was found out about a model, the last that was asked for
         self._known: tuple[Model, Statistics] | None = None
+        self._weights: tuple[Model, float] | None = None
         model, run = start.model, effort.open_run
         self._scoring = Scoring(
             model.module, model.ctx, start.profile, start.recipe, effort.samples, run
@@ -163,10 +178,21 @@ class _Search:
         if worse is not None:
             done += f"; {worse}"
         if quality is not None and kept:
+            if state.model is not self.best.model:
+                self._rewrites[len(self.steps)] = self.best.model, state.model
             self.best, self._scores, self._whole = state, scores, quality
         took = monotonic() - began
         self._longest = max(self._longest, took)
         self.steps.append(Step(name, fmean(gains), kept, took, done))
+
+    def bounded(self) -> Sequence[Step]:
+        """The steps, rewrites with a bound of what they changed in float32 while time lets."""
+        steps, sample = list(self.steps), self.effort.samples[0]
+        for number, (before, after) in self._rewrites.items():
+            is_late = monotonic() - self._began > self.effort.seconds
+            bound = "there was no time" if is_late else _in_float32(before, after, sample)
+            steps[number] = replace(steps[number], in_float32=bound)
+        return steps
 
     def _noted(self, state: State, answers: list[Arrays]) -> Iterator[Arrays]:
         """The answers of a state, each of which is also kept in `answers`."""
@@ -223,9 +249,23 @@ class _Search:
         return State(planned.copy, profile, recipe, self.effort.first), str(done)
 
     def _rounded(self, method: Method) -> tuple[State, str] | str:
+        """The state with codes of weights by a method, or why there is none."""
         if method == "blocks" and not find_spec("torch"):
             return "it takes PyTorch, which is not installed"
+        lost = self._lost_to_weights()
+        if lost < WORTH[method]:
+            return f"no more than {lost:.1f} dB are lost to weights"
         return replace(self.best, rounding=self.effort.rounding(method)), "codes of weights"
+
+    def _lost_to_weights(self) -> float:
+        """By how many dB less would be lost with weights as they are; infinite where nothing else
+        is rounded."""
+        model = self.best.model
+        if self._weights is None or self._weights[0] is not model:
+            _, costs = costs_of(model.module, model.ctx, self._statistics(), self.best.recipe)
+            values = costs.of_all_values()
+            self._weights = model, decibels_less(costs.of_all(), values) if values else inf
+        return self._weights[1]
 
 
 def _worse(quality: Quality, before: Quality) -> str | None:
@@ -235,6 +275,15 @@ def _worse(quality: Quality, before: Quality) -> str | None:
     if quality.worst_db < before.worst_db:
         return f"over all samples {before.worst_db - quality.worst_db:.1f} dB would be lost"
     return None
+
+
+def _in_float32(before: Model, after: Model, sample: Arrays) -> FloatBound | str:
+    """How far a rewritten model is at most from what it was, or why there is no bound."""
+    try:
+        first, second = ((model.module, model.ctx) for model in (before, after))
+        return worst(float_bounds(first, second, sample, elements=_ELEMENTS))
+    except NoBoundError as error:
+        return str(error)
 
 
 def _copy(model: Model) -> Model:

@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 
 SENSITIVITY_SAMPLES = 4
 SEARCH_SAMPLES = 32
-CORRECTION_SAMPLES = 16
+CORRECTION_SAMPLES = 32
 ROUNDING_SAMPLES = 256
-SEEN_SAMPLES = {1: 16, 2: 64}
+SEEN_SAMPLES = {1: 64, 2: 64}
 """How many samples statistics and roundings are of, at most, at each level of effort."""
 REPORT_SAMPLES = 2
 LEAST = "sqnr>=6"

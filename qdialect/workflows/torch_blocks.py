@@ -1,49 +1,35 @@
-"""Blocks of weights rounded together (`quantization.reconstruction`), by PyTorch.
+"""Blocks of weights rounded together (`quantization.reconstruction`), by slopes of PyTorch.
 
-Of each weight between two codes, c and c + 1, the part h(v) of a step is learned with the rectified
-sigmoid of `numerics.soft_rounding`, along with factors e^a of steps that may change:
+Where a code c of a weight w, with step s and zero point z, may go to the code on the other side of
+w, by d = s or -s, the loss L of the block changes, to second order and for each weight alone, by
 
-    w' = s e^a (c + h(v) - z),
+    g d + h d^2 / 2,     g = dL/dw',     h = 2 E (d(v f)/dw')^2 / E z^2
 
-by Adam on a few samples at a time, for the loss of the block over that of the codes it starts from,
-and a push of each h to 0 or 1, which grows in the last part of the steps (AdaRound). One of the two
-codes is the one that the weight starts from, the other is on the side of the weight, and h starts
-where w' is the weight. Every third sample is kept aside: what is found is taken only if it is
-better on these and on all of them, else the start is.
+with random v of mean 0 and variance 1: the diagonal of the Gauss-Newton matrix. So of the weights
+that gain by this the best go to their other code at once: all of them, or half, a quarter, and so
+on, the first number for which L falls. Every third sample is kept aside, and L must fall on these, too.
+That is done again with slopes at the new codes until nothing falls. So what is found is never worse
+than the start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qdialect.dialects.onnx import package
 from qdialect.errors import UnsupportedError
-from qdialect.numerics.soft_rounding import GAMMA, ZETA, sharpness
-from qdialect.quantization.reconstruction import Problem, SoftWeight, Solution
-from qdialect.reference import argument_names
+from qdialect.quantization.reconstruction import Problem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from xdsl.dialects.func import FuncOp
-    from xdsl.ir import SSAValue
 
-    from qdialect.context import QContext
-
-    Arrays = Mapping[str, NDArray[Any]]
     Array = NDArray[np.float64]
+    Codes = NDArray[np.int64]
 
-STEPS = 400
-_SAMPLES = 4
-"""Of a step."""
-_PROBES = 4
-"""Random directions of the outputs whose slopes are followed."""
-_RATE, _FACTOR_RATE = 0.05, 3e-4
-_PUSH = 20.0
-"""What the push of all weights together is worth, where the loss is 1."""
-_WARM = 0.2
+ROUNDS = 24
 _ASIDE = 3
 """Of so many samples one is kept aside."""
 
@@ -51,152 +37,129 @@ _ASIDE = 3
 class TorchBlocks:
     """A `Solver`; QError (`missing-package`) without torch."""
 
-    def __init__(self, steps: int = STEPS) -> None:
+    def __init__(self, rounds: int = ROUNDS) -> None:
         self._torch: Any = package("torch")
-        self.steps = steps
+        self.rounds = rounds
 
-    def counts(
-        self,
-        function: FuncOp,
-        ctx: QContext,
-        values: Sequence[SSAValue],
-        samples: Sequence[Arrays],
-    ) -> Sequence[Mapping[SSAValue, NDArray[Any]]] | None:
-        """See `Solver`: the mean square of the slopes of outputs in random directions, each output
-        over its size."""
-        from qdialect.formats.torch.write.slopes import squared_slopes
-
-        try:
-            given = [[sample[name] for name in argument_names(function)] for sample in samples]
-            return squared_slopes(function, ctx.blobs, values, given, _PROBES)
-        except UnsupportedError:
-            return None
-
-    def solved(self, problem: Problem) -> Solution | None:
+    def solved(self, problem: Problem) -> Sequence[Codes]:
         """See `Solver`."""
         from qdialect.formats.torch.write import torch_module
 
         try:
             block = torch_module(problem.function, problem.ctx.blobs, trainable=True)
         except UnsupportedError:
-            return None
-        return _Search(self._torch, block, problem).found(self.steps)
-
-
-class _Soft:
-    """One weight as a tensor that slopes go through."""
-
-    def __init__(self, torch: Any, weight: SoftWeight) -> None:
-        self._torch, self.weight = torch, weight
-        exact = weight.real / weight.steps + weight.zeros
-        start = weight.start
-        below = np.where(exact < start, start - 1, start)
-        self.base = np.clip(below, weight.low, weight.high - 1)
-        first = np.clip(exact - self.base, 0.01, 0.99)
-        logits = np.log((first - GAMMA) / (ZETA - first))
-        self.logits = torch.tensor(logits, dtype=torch.float32, requires_grad=True)
-        self.factors: Any = None
-        if weight.cells is not None:
-            self.factors = torch.zeros(int(weight.cells.max()) + 1, requires_grad=True)
-            self._cells = torch.tensor(weight.cells)
-        self._offsets = torch.tensor(self.base - weight.zeros, dtype=torch.float32)
-        self._steps = torch.tensor(weight.steps, dtype=torch.float32)
-
-    def parts(self) -> Any:
-        """h(v)."""
-        return (self._torch.sigmoid(self.logits) * (ZETA - GAMMA) + GAMMA).clamp(0, 1)
-
-    def made(self, parts: Any) -> Any:
-        """The numbers for these parts of a step."""
-        steps = self._steps
-        if self.factors is not None:
-            steps = steps * self.factors.exp()[self._cells]
-        return (self._offsets + parts) * steps
-
-    def hard(self) -> tuple[NDArray[np.int64], Array | None]:
-        """Codes, and factors of steps."""
-        codes = self.base + (self.parts().detach().numpy() >= 0.5)
-        factors = None if self.factors is None else self.factors.detach().exp().numpy()
-        return codes.astype(np.int64), None if factors is None else factors.astype(np.float64)
+            return [weight.start for weight in problem.weights]
+        return _Search(self._torch, block, problem).found(self.rounds)
 
 
 class _Search:
-    """The steps for one block."""
+    """The search for the codes of one block."""
 
     def __init__(self, torch: Any, block: Any, problem: Problem) -> None:
-        self._torch, self._block, self._problem = torch, block, problem
-        self._soft = [_Soft(torch, weight) for weight in problem.weights]
+        self._torch, self._block, self._weights = torch, block, problem.weights
         self._inputs = [[torch.from_numpy(a) for a in each] for each in problem.inputs]
         self._targets = [[torch.from_numpy(a) for a in each] for each in problem.targets]
-        numbers = range(len(self._targets))
-        counts = problem.counts
-        if counts is None:
-            self._counts = [[torch.ones(()) for _ in each] for each in self._targets]
-        else:
-            self._counts = [[torch.from_numpy(a) for a in each] for each in counts]
-        self._power: list[float] = []
-        for k in range(len(self._targets[0])):
-            powers = (self._counts[n][k] * self._targets[n][k].square() for n in numbers)
-            self._power.append(sum(float(each.sum()) for each in powers) or 1.0)
+        powers = [[float(a.square().sum()) for a in each] for each in self._targets]
+        self._power = [power or 1.0 for power in np.sum(powers, axis=0).tolist()]
+        self._random = torch.Generator().manual_seed(0)
+        #: so many weights at most go to their other code at once
+        self._most = sum(weight.start.size for weight in problem.weights)
+        numbers = range(len(self._inputs))
+        self._aside = [n for n in numbers if n % _ASIDE == 1]
+        self._seen = [n for n in numbers if n % _ASIDE != 1]
 
-    def found(self, steps: int) -> Solution:
-        """The best of what is found and of the start."""
-        torch, problem = self._torch, self._problem
-        start = [(weight.start, None) for weight in problem.weights]
-        before = self._losses(start)
-        total = float(before.sum())
-        if not total > 0:
-            return _solution(start)
-        seen = [n for n in range(len(before)) if n % _ASIDE != 1] if len(before) >= _ASIDE else [0]
-        logits = [soft.logits for soft in self._soft]
-        factors = [soft.factors for soft in self._soft if soft.factors is not None]
-        moved = [{"params": logits, "lr": _RATE}, {"params": factors, "lr": _FACTOR_RATE}]
-        descent = torch.optim.Adam(moved)
-        weights = sum(each.numel() for each in logits)
-        random = np.random.default_rng(0)
-        order: list[int] = []
-        scale = len(before) / total
-        for step in range(steps):
-            if len(order) < _SAMPLES:
-                order += [seen[n] for n in random.permutation(len(seen))]
-            some, order = order[:_SAMPLES], order[_SAMPLES:]
-            parts = [soft.parts() for soft in self._soft]
-            made = [soft.made(part) for soft, part in zip(self._soft, parts, strict=True)]
-            loss: Any = sum(self._loss(n, made) for n in some) * (scale / len(some))
-            warm = (step / steps - _WARM) / (1 - _WARM)
-            if warm > 0:
-                power = sharpness(warm)
-                away = sum((1 - (2 * part - 1).abs() ** power).sum() for part in parts)
-                loss = loss + away * (_PUSH / weights)
-            descent.zero_grad()
-            loss.backward()
-            descent.step()
-        made = [soft.hard() for soft in self._soft]
-        after = self._losses(made)
-        aside = [n for n in range(len(before)) if n not in seen] or seen
-        better = after.sum() < before.sum() and after[aside].sum() < before[aside].sum()
-        return _solution(made if better else start)
+    def found(self, rounds: int) -> Sequence[Codes]:
+        """The best that is found from the start."""
+        codes = [weight.start for weight in self._weights]
+        lost = self._losses(codes)
+        curvatures = self._curvatures(codes)
+        first = lost
+        for _ in range(rounds):
+            better = self._step(codes, lost, curvatures)
+            if better is None:
+                break
+            codes, lost = better
+        import os
+        if os.environ.get("BLK"):
+            start = [weight.start for weight in self._weights]
+            print("  loss", first, lost, "rounds", _, "changed", sum(int((a!=b).sum()) for a,b in zip(codes,start)), "of", sum(a.size for a in start), flush=True)
+        return codes
+
+    def _step(
+        self, codes: Sequence[Codes], lost: Array, curvatures: Sequence[Array]
+    ) -> tuple[Sequence[Codes], Array] | None:
+        """Better codes and what is lost with them, or None."""
+        others, gains = list["Codes"](), list["Array"]()
+        for weight, each, slope, curvature in zip(
+            self._weights, codes, self._slopes(codes), curvatures, strict=True
+        ):
+            exact = weight.real / weight.steps + weight.zeros
+            other = np.where(exact > each, each + 1, each - 1)
+            inside = (other >= weight.low) & (other <= weight.high)
+            by = (other - each) * weight.steps
+            gain = -(slope * by + curvature * by**2 / 2)
+            others.append(other)
+            gains.append(np.where(inside, gain, 0.0))
+        order = np.sort(np.concatenate([gain.ravel() for gain in gains]))[::-1]
+        count = min(int(np.count_nonzero(order > 0)), self._most)
+        while count:
+            least = order[count - 1]
+            made = [
+                np.where(gain >= least, other, each)
+                for each, other, gain in zip(codes, others, gains, strict=True)
+            ]
+            after = self._losses(made)
+            if np.all(after < lost):
+                self._most = 2 * count
+                return made, after
+            count //= 2
+        return None
+
+    def _slopes(self, codes: Sequence[Codes]) -> list[Array]:
+        """Those of the loss of samples that are seen."""
+        weights = self._numbers(codes, slopes=True)
+        for n in self._seen:
+            self._loss(n, weights).backward()
+        return [weight.grad.double().numpy() for weight in weights]
+
+    def _curvatures(self, codes: Sequence[Codes]) -> list[Array]:
+        """The diagonal of the Gauss-Newton matrix of the same loss."""
+        torch = self._torch
+        weights = self._numbers(codes, slopes=True)
+        found = [torch.zeros_like(weight) for weight in weights]
+        for n in self._seen:
+            total: Any = torch.zeros(())
+            for made, power in zip(self._made(n, weights), self._power, strict=True):
+                random = torch.randn(made.shape, generator=self._random)
+                total = total + (made * random).sum() * (2 / power) ** 0.5
+            slopes = torch.autograd.grad(total, weights, allow_unused=True)
+            for each, slope in zip(found, slopes, strict=True):
+                if slope is not None:
+                    each += slope.square()
+        return [each.double().numpy() for each in found]
+
+    def _losses(self, codes: Sequence[Codes]) -> Array:
+        """Those of the samples that are seen, and of those aside."""
+        weights = self._numbers(codes)
+        with self._torch.no_grad():
+            return np.array(
+                [sum(float(self._loss(n, weights)) for n in part) for part in (self._seen, self._aside) if part]
+            )
 
     def _loss(self, number: int, weights: Sequence[Any]) -> Any:
         """The loss of a sample, of results over their power."""
+        pairs = zip(self._made(number, weights), self._targets[number], self._power, strict=True)
+        return sum((made - target).square().sum() / power for made, target, power in pairs)
+
+    def _made(self, number: int, weights: Sequence[Any]) -> Sequence[Any]:
         made: Any = self._block(*self._inputs[number], *weights)
-        listed: list[Any] = [made] if len(self._power) == 1 else list(made)
-        loss: Any = 0.0
-        for k, result in enumerate(listed):
-            error = (result - self._targets[number][k]).square() * self._counts[number][k]
-            loss = loss + error.sum() / self._power[k]
-        return loss
+        return [made] if len(self._power) == 1 else made
 
-    def _losses(self, made: Sequence[tuple[Any, Array | None]]) -> Array:
-        """Those of all samples, for codes and factors."""
+    def _numbers(self, codes: Sequence[Codes], *, slopes: bool = False) -> list[Any]:
         torch = self._torch
-        weights = [
-            torch.tensor(weight.numbers(codes, factors), dtype=torch.float32)
-            for weight, (codes, factors) in zip(self._problem.weights, made, strict=True)
+        arrays = (
+            weight.numbers(each) for weight, each in zip(self._weights, codes, strict=True)
+        )
+        return [
+            torch.tensor(array, dtype=torch.float32, requires_grad=slopes) for array in arrays
         ]
-        with torch.no_grad():
-            return np.array([float(self._loss(n, weights)) for n in range(len(self._inputs))])
-
-
-def _solution(made: Sequence[tuple[Any, Array | None]]) -> Solution:
-    return Solution([codes for codes, _ in made], [factors for _, factors in made])

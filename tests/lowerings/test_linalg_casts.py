@@ -91,3 +91,40 @@ def test_quantized_signatures(tmp_path: Path) -> None:
     codes = Tensor((2, 6), np.dtype(np.int8), "i8")
     program = Program(stripped, "main", (codes, codes), (codes, codes))
     assert compare(wanted, MlirRunner().run(program, drawn), CODES) == 3 * 24
+
+
+NF4 = (
+    "!quant.quantile<ui4:f32, {-1.0, -0.6961928, -0.52507305, -0.3949175, -0.28444138, "
+    "-0.18477343, -0.091050036, 0.0, 0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, "
+    "0.562617, 0.72295684, 1.0}>"
+)
+CODED = {
+    "levels": (NF4, "i4", [*range(8), *range(-8, 0)], ", 0.3"),
+    "levels in blocks": (NF4, "i4", [*range(8), *range(-8, 0)], ":{1:4}, {{0.1, 0.3, 0.7, 2.5}}"),
+    "signed levels": (
+        "!quant.quantile<i2:f32, {-2.0, -0.3, 0.1, 5.0}>",
+        "i2",
+        range(-2, 2),
+        ", 3.0",
+    ),
+    "f4": ("f4E2M1FN", "i4", [*range(8), *range(-8, 0)], ":{1:8}, {{0.25, 4.0}}"),
+    "f8": ("f8E4M3FN", "i8", [*range(127), *range(-128, -1)], ", 0.3"),
+    "f8 with infinities": ("f8E5M2", "i8", [*range(124), *range(-128, -4)], ", 0.3:1"),
+}
+"""Storages, and what they are held in: all codes that stand for numbers, and scales."""
+
+
+@pytest.mark.parametrize("engine", ["iree", "mlir-runner"])
+@pytest.mark.parametrize("name", CODED)
+def test_codes_of_tables_and_floats(name: str, engine: str) -> None:
+    storage, held, codes, scale = CODED[name]
+    shape, kind = f"1x{len(codes)}", f"!quant.uniform<{storage}:f32{scale}>"
+    text = f"""
+func.func @main(%x: tensor<{shape}xf32>) -> tensor<{shape}xf32> {{
+  %c = nn.constant dense<[{[*codes]}]> : tensor<{shape}x{held}> : tensor<{shape}x{kind}>
+  %d = quant.dcast %c : tensor<{shape}x{kind}> to tensor<{shape}xf32>
+  %r = nn.add %d, %d : (tensor<{shape}xf32>, tensor<{shape}xf32>) -> tensor<{shape}xf32>
+  func.return %r : tensor<{shape}xf32>
+}}
+"""
+    assert agree(text, engine, samples=1, to="linalg") == len(codes)

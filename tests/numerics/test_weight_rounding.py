@@ -9,7 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from qdialect.numerics.weight_rounding import (
+    DAMPINGS,
     Grid,
+    best_damping,
     damped,
     descend,
     fit_steps,
@@ -49,6 +51,23 @@ def grids(random: np.random.Generator, rows: Array) -> dict[str, Grid]:
 
 def lost(rows: Array, grid: Grid, codes: NDArray[np.int64], hessian: Array) -> Array:
     return loss(grid.whole(rows.shape).numbers(codes) - rows, hessian)
+
+
+def test_few_samples_are_damped_more_and_lose_less_on_others() -> None:
+    random, count = np.random.default_rng(4), 48
+    mixed = random.normal(size=(count, count)) * np.linspace(0.1, 2, count)
+    rows, truth = random.normal(size=(20, count)), mixed.T @ mixed
+    grid = Grid(np.abs(rows).max(axis=1, keepdims=True) / 7, -7, 7)
+    found = dict[int, float]()
+    for size in (24, 20_000):
+        halves = [x.T @ x / size for x in random.normal(size=(2, size, count)) @ mixed]
+        found[size] = best_damping(rows, grid, (halves[0], halves[1]))
+        little, chosen = (
+            lost(rows, grid, gptq(rows, grid, damped(np.mean(halves, axis=0), each)), truth).sum()
+            for each in (0.001, found[size])
+        )
+        assert chosen < (0.9 if size == 24 else 1.05) * little
+    assert found[24] > found[20_000] == min(DAMPINGS) / 2
 
 
 @pytest.mark.parametrize("kind", ["per row", "one", "blocks", "zero points", "two bits", "levels"])

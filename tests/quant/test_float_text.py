@@ -6,7 +6,9 @@ import random
 import numpy as np
 import pytest
 
-from qdialect.numerics.float_text import FORMATS, float_text, round_to_format
+from qdialect.numerics.float_text import FORMATS, float_text, format_values, round_to_format
+from qdialect.qparams import Storage
+from qdialect.reference.codes import codes_of
 
 
 @pytest.mark.parametrize(
@@ -91,3 +93,12 @@ def test_rounding_saturates_and_passes_special_values():
     assert round_to_format(1e-60, "f32") == 0.0
     assert math.isnan(round_to_format(math.nan, "f16"))
     assert round_to_format(math.inf, "f16") == math.inf
+
+
+@pytest.mark.parametrize(("name", "width"), [("f4E2M1FN", 4), ("f8E4M3FN", 8), ("f8E5M2", 8)])
+def test_what_bit_patterns_mean(name: str, width: int) -> None:
+    """As the interpreter has them, which shares nothing with it, sign of zero and all."""
+    found = format_values(name, width)
+    np.testing.assert_array_equal(found, codes_of(Storage.of(name)).values)
+    assert [math.copysign(1, value) for value in found if value == 0] == [1, -1]
+    assert max(value for value in found if math.isfinite(value)) == FORMATS[name].largest

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from qdialect.analysis.channel_groups import ChannelGroup, find_groups, find_shifts
-from qdialect.behaviors.degrees import homogeneity
+from qdialect.behaviors.degrees import homogeneity, product_powers, sums_alike
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext, new_context
 from qdialect.formats.mlir.read import read_module
@@ -24,6 +23,7 @@ from qdialect.quantization.preparation import prepare
 from qdialect.reference import Interpreter
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
+from tests.support.exact_numbers import random_rationals
 
 SEEDS = range(40)
 
@@ -123,6 +123,8 @@ OUT = "%y = nn.fully_connected %a, %w : (!x, tensor<2x2xf32>) -> !y"
         ("softmax %h : (!x) -> !x", 0),
         ("layer_norm %h, %b : (!x, tensor<2xf32>) -> !x", 2),
         ("transpose %h perm [0, 1] : (!x) -> !x", 2),
+        ("pad %h low [0, 0] high [1, 0] mode constant : (!x) -> !x", 2),
+        ("pad %h low [0, 0] high [1, 0] mode constant value 2.0 : (!x) -> !x", 0),
     ],
 )
 def test_what_passes(function: str, count: int) -> None:
@@ -220,41 +222,6 @@ def test_overflow_changes_nothing() -> None:
 # -- what declarations say ---------------------------------------------------------------
 
 
-class _Exact:
-    """A rational number that stays one beside floats."""
-
-    __array_priority__ = 1e3
-
-    def __init__(self, value: Any) -> None:
-        self.value = value.value if isinstance(value, _Exact) else Fraction(value)
-
-    def __add__(self, other: Any) -> _Exact:
-        return _Exact(self.value + _Exact(other).value)
-
-    def __mul__(self, other: Any) -> _Exact:
-        return _Exact(self.value * _Exact(other).value)
-
-    def __truediv__(self, other: Any) -> _Exact:
-        return _Exact(self.value / _Exact(other).value)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __eq__(self, other: object) -> bool:
-        return self.value == _Exact(other).value
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _exact(shape: tuple[int, ...], random: np.random.Generator) -> NDArray[np.object_]:
-    numbers = random.integers(-9, 10, (2, *shape))
-    parts = [
-        Fraction(int(a), 1 + abs(int(b))) for a, b in zip(*numbers.reshape(2, -1), strict=True)
-    ]
-    array = np.empty(len(parts), np.object_)
-    array[:] = [_Exact(part) for part in parts]
-    return array.reshape(shape)
-
-
 LINEAR = [
     "avg_pool2d %x kernel [2, 2] pads [1, 0, 0, 1] count_include_pad true : (!x) -> !y",
     "global_avg_pool2d %x : (!x) -> tensor<1x3x1x1xf32>",
@@ -280,7 +247,7 @@ def test_linear_ops_are(text: str) -> None:
     assert behavior.linear
     assert behavior.arithmetic is not None
     random = np.random.default_rng(0)
-    x, matrix = _exact((1, 3, 4, 4), random), _exact((3, 3), random)
+    x, matrix = random_rationals((1, 3, 4, 4), random), random_rationals((3, 3), random)
     y = behavior.arithmetic(op, [x])
     mixed = (matrix @ x.reshape(3, -1)).reshape(x.shape)
     expected = (matrix @ y.reshape(3, -1)).reshape(y.shape)
@@ -323,7 +290,7 @@ def test_channels_that_weights_join(
     assert np.broadcast_shapes(inner.shape, outer.shape, w) == w
     random = np.random.default_rng(1)
     a, b = sums.lhs_axis(op), sums.result_axis(op)
-    numbers, weights = _exact(x, random), _exact(w, random)
+    numbers, weights = random_rationals(x, random), random_rationals(w, random)
     before = np.array([Fraction(n + 2, 3) for n in range(x[a])])
     after = np.array([Fraction(5, n + 1) for n in range(y[b])])
     scaled = weights * after[outer] / before[inner]
@@ -342,6 +309,59 @@ def test_degrees_of_a_formula() -> None:
     assert found is not None
     assert found.result == {0: 1}
     assert found.conditions == ({1: -1},)
+
+
+@pytest.mark.parametrize(
+    ("line", "powers"),
+    [
+        ("mul %h, %h : (!x, !x) -> !x", {0: 1, 1: 1}),
+        ("div %h, %b : (!x, tensor<2xf32>) -> !x", {0: 1, 1: -1}),
+        ("neg %h : (!x) -> !x", {0: 1}),
+        ("pow %h exponent 2.0 : (!x) -> !x", {0: 2}),
+        ("pow %h exponent 3.0 : (!x) -> !x", {0: 3}),
+        ("reciprocal %h : (!x) -> !x", {0: -1}),
+        ("pow %h exponent 0.5 : (!x) -> !x", None),
+        ("sqrt %h : (!x) -> !x", None),
+        ("abs %h : (!x) -> !x", None),
+        ("add %h, %b : (!x, tensor<2xf32>) -> !x", None),
+        ("relu %h : (!x) -> !x", None),
+        ("exp %h : (!x) -> !x", None),
+        ("prelu %h, %b : (!x, tensor<2xf32>) -> !x", None),
+    ],
+)
+def test_which_formulas_are_products(line: str, powers: dict[int, int] | None) -> None:
+    model = opened(rows(f"%a = nn.{line}", OUT))
+    name = "nn." + line.split(" ", 1)[0]
+    op = next(op for op in model.function().body.block.ops if op.name == name)
+    behavior = model.ctx.behaviors.get(op)
+    assert behavior is not None
+    assert product_powers(op, behavior) == powers
+
+
+@pytest.mark.parametrize(
+    ("line", "alike"),
+    [
+        ("reduce_mean %x axes [1] : (!x) -> tensor<1x1x4x4xf32>", True),
+        ("reduce_sum %x axes [1, 2] keepdims false : (!x) -> tensor<1x4xf32>", True),
+        ("reduce_max %x axes [1] : (!x) -> tensor<1x1x4x4xf32>", False),
+        ("avg_pool2d %x kernel [2, 2] : (!x) -> tensor<1x2x3x3xf32>", False),
+        ("resize_linear %x sizes [1, 2, 1, 1] : (!x) -> tensor<1x2x1x1xf32>", False),
+    ],
+)
+def test_which_sums_have_one_weight(line: str, alike: bool) -> None:
+    kind = line.rsplit(" ", 1)[1]
+    text = f"""
+    !x = tensor<1x2x4x4xf32>
+    func.func @main(%x: !x) -> {kind} {{
+      %y = nn.{line}
+      return %y : {kind}
+    }}"""
+    model = opened(text)
+    op = model.function().body.block.first_op
+    assert op is not None
+    behavior = model.ctx.behaviors.get(op)
+    assert behavior is not None
+    assert sums_alike(op, behavior) is alike
 
 
 def test_declarations_from_outside_say_which_channels_weights_join() -> None:

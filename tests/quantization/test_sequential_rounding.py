@@ -14,6 +14,7 @@ from qdialect.profile.record import Profile
 from qdialect.quantization import weight_rounding
 from qdialect.quantization.apply_profile import apply_profile
 from qdialect.quantization.bias_correction import BiasCorrection
+from qdialect.quantization.block_rounding import BlockRounding
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.operands import ValueRun, float_operands
 from qdialect.quantization.quantized_copy import quantized_copy, stages
@@ -260,6 +261,47 @@ def test_a_run_goes_on_from_its_state(
     sorted(tmp_path.iterdir())[0].write_bytes(b"no archive")
     WeightRounding(seen, "numpy", method, state=tmp_path)(*third)
     assert asked == [1] and same(first[1], third[1])
+
+
+PERCEPTRON = """
+!x = tensor<2x32xf32>
+func.func @main(%x: !x {{nn.name = "x"}}) -> !x {{
+  %w = nn.constant dense<{w}> : tensor<32x32xf32> : tensor<32x32xf32>
+  %v = nn.constant dense<{v}> : tensor<32x32xf32> : tensor<32x32xf32>
+  %0 = nn.matmul %x, %w {{nn.key = "first"}} : (!x, tensor<32x32xf32>) -> !x
+  %1 = nn.relu %0 {{nn.key = "relu"}} : (!x) -> !x
+  %2 = nn.matmul %1, %v {{nn.key = "second"}} : (!x, tensor<32x32xf32>) -> !x
+  func.return %2 : !x
+}}
+"""
+
+
+@pytest.mark.parametrize("weights", ["u2", "i2", "u4"])
+def test_weights_that_alone_are_codes_make_up_for_what_is_above(
+    weights: str, tmp_path: Path
+) -> None:
+    random, recipe = np.random.default_rng(3), Recipe(weights=weights, block=16)
+    w, v = (random.normal(0, 0.3, (32, 32)).tolist() for _ in range(2))
+    net = net_of(PERCEPTRON.format(w=w, v=v), (2, 32), tmp_path, 400)
+    errors: dict[str, float] = {}
+    for method in ("none", "gptq", "sequential", "adaround"):
+        selection, grids = chosen(net, recipe)
+        BlockRounding(net[2], "numpy")(selection, grids)
+        before = dict(grids.only_weights)
+        if method != "none":
+            WeightRounding(net[2], "numpy", method)(selection, grids)
+        copy = quantized_copy(selection, grids)
+        made = qd.Model(copy.module, copy.ctx)
+        errors[method] = 0.0
+        for sample in net[3]:
+            (expected,), (actual,) = (qd.run(m, sample).values() for m in (net[0], made))
+            errors[method] += float(np.square(actual - expected).sum())
+        for op, (params, codes) in grids.only_weights.items():
+            assert params == before[op][0] and codes.dtype == before[op][1].dtype
+            assert params.storage.min <= codes.min() and codes.max() <= params.storage.max
+    assert errors["gptq"] == errors["none"]
+    assert errors["sequential"] < 0.95 * errors["none"]
+    assert errors["adaround"] < 0.95 * errors["none"]
 
 
 def test_workers_round_the_same(chain: Net) -> None:

@@ -7,7 +7,8 @@ judged is the file as ONNX Runtime executes it, on samples that nothing was made
 dB of the worst part of the outputs and of its worst channel.  Samples are real where there are
 real ones (`real_samples.py`: those judged on are of other pictures and documents), and each seed
 draws others of both.  Beside it, how far the rewritten float model is from the one it was: the
-largest difference of an output over the largest number in it.
+largest difference of an output over the largest number in it, and the bounds of it on the sample
+that has it (`float_rewrites/float_bounds.py`).
 
 Lines that the file of figures has already are not measured again; other weights take another file.
 
@@ -35,7 +36,14 @@ from qdialect.errors import QError
 from qdialect.formats.onnx.write.executed import optimized_engine
 from qdialect.profile.record import Settings
 from qdialect.quantization.bias_correction import BiasCorrection
+from qdialect.quantization.block_rounding import BlockRounding, gains
 from qdialect.quantization.float_rewrites.base import AnyRewrite
+from qdialect.quantization.float_rewrites.float_bounds import (
+    NoBoundError,
+    Program,
+    float_bounds,
+    worst,
+)
 from qdialect.quantization.float_rewrites.statistics import measured
 from qdialect.quantization.float_rewrites.table import rewrites
 from qdialect.quantization.output_parts import parts_of
@@ -55,6 +63,8 @@ from tools.bench import corpus
 from tools.bench.quantize import Data
 from tools.bench.quantizers import write_samples
 from tools.bench.unseen import NAMES, float_model, unseen
+
+Arrays = Mapping[str, np.ndarray]
 
 NONE, BIASES = "none", "bias correction"
 EFFORTS = {f"effort {level}": level for level in (0, 1, 2)}
@@ -94,6 +104,9 @@ class Line:
     foretold: float | None = None
     done: str = ""
     difference: float | None = None
+    bound: float | None = None
+    likely: float | None = None
+    strict: float | None = None
     kept: str = ""
     seconds: float = 0.0
     said: str = ""
@@ -118,7 +131,13 @@ class Bench:
         self.target = get_target(self.options.target)
         keep = frozenset(self.options.keep_float)
         recipe = Recipe.of_target(self.target)
-        self.recipe = replace(recipe, keep_float=keep, weights=self.options.weights)
+        self.recipe = replace(
+            recipe,
+            keep_float=keep,
+            weights=self.options.weights,
+            block=self.options.block,
+            per_channel=not self.options.per_tensor,
+        )
         engine = open_engine(self.model, ENGINE)
         parts = parts_of(self.model.module, self.model.ctx)
         self.judge = Judge(parts, [engine(feeds) for feeds in self.tests])
@@ -149,15 +168,18 @@ class Bench:
         prepare(prepared.module, prepared.ctx, recipe.keep_float)
         if way.rewrite is not None:
             found = measured(prepared.module, prepared.ctx, self.samples, ENGINE)
+            before = prepared.module.clone(), prepared.ctx.clone()
             done = way.rewrite(prepared.module, prepared.ctx, found, recipe)
             if done is None:
                 return replace(line, said="nothing to gain")
             recipe = replace(recipe, keep_float=recipe.keep_float | done.keep_float)
+            difference, sample = self._difference(prepared)
             line = replace(
                 line,
                 foretold=round(done.gain, 3),
                 done=str(done),
-                difference=self._difference(prepared),
+                difference=difference,
+                **self._bounds(before, prepared, sample),
             )
         data = open_data(self.model, self.data, whole=False)
         start = new_profile(prepared, Settings(ENGINE))
@@ -167,10 +189,16 @@ class Bench:
             recipe,
             self.target,
             "ties",
-            rounding=WeightRounding(self.samples, ENGINE, way.rounding) if way.rounding else None,
+            rounding=self._rounding(way, recipe),
             correct=BiasCorrection(self.samples[:16], ENGINE) if way.correct else None,
         )
         return self._judged(line, builder.quantized(RULES).model)
+
+    def _rounding(self, way: Way, recipe: Recipe) -> WeightRounding | BlockRounding | None:
+        """What is asked for, or what the command does with weights of few bits anyway."""
+        if way.rounding:
+            return WeightRounding(self.samples, ENGINE, way.rounding)
+        return BlockRounding(self.samples, ENGINE) if gains(recipe) else None
 
     def _judged(self, line: Line, written: Model) -> Line:
         path = self.folder / "quantized.onnx"
@@ -186,15 +214,30 @@ class Bench:
         worst, channel, mean = (round(db, 3) if math.isfinite(db) else None for db in figures)
         return replace(line, worst=worst, channel=channel, mean=mean)
 
-    def _difference(self, model: Model) -> float:
-        """The largest of what a float model says otherwise, over the largest that is expected."""
-        engine, found = open_engine(model, ENGINE), 0.0
+    def _bounds(self, before: Program, model: Model, sample: Arrays) -> dict[str, float | None]:
+        """The bounds of what a rewritten model says otherwise, over the largest number of the
+        output of which most may be lost; none where there are none."""
+        try:
+            found = worst(float_bounds(before, (model.module, model.ctx), sample)).as_json()
+        except NoBoundError as error:
+            print(f"{self.name}: no bound: {error}", file=sys.stderr)
+            return {}
+        return {
+            "bound": found["first_order"], "likely": found["likely"], "strict": found["strict"],
+        }  # fmt: skip
+
+    def _difference(self, model: Model) -> tuple[float, Arrays]:
+        """The largest of what a float model says otherwise, over the largest that is expected, and
+        on which sample."""
+        engine, found, where = open_engine(model, ENGINE), 0.0, self.tests[0]
         for feeds, expected in zip(self.tests, self.judge.expected, strict=True):
             for output, array in engine(feeds).items():
                 if array.dtype.kind == "f" and array.size:
                     most = float(np.abs(expected[output]).max()) or 1.0
-                    found = max(found, float(np.abs(array - expected[output]).max()) / most)
-        return found
+                    apart = float(np.abs(array - expected[output]).max()) / most
+                    if apart > found:
+                        found, where = apart, feeds
+        return found, where
 
 
 def _said(each: Step) -> str:
@@ -226,7 +269,27 @@ def tables(found: Sequence[Line]) -> str:
                 f"{spread(worst)} ({fmean(channel or [math.nan]):.1f})" if worst else empty
             )
         rows.append(tuple(cells))
-    return "\n\n".join((table(("network", *ways), rows), agreement(found)))
+    found_tables = (table(("network", *ways), rows), differences(found), agreement(found))
+    return "\n\n".join(each for each in found_tables if each)
+
+
+def differences(found: Sequence[Line]) -> str:
+    """How far rewritten float models are from what they were, and at most, over all seeds: a line
+    for each network and rewrite."""
+    rows: list[tuple[str, ...]] = []
+    for name, way in dict.fromkeys((line.model, line.way) for line in found):
+        lines = [line for line in found if (line.model, line.way) == (name, way)]
+        cells = [
+            max((each for each in figures if each is not None), default=None)
+            for figures in zip(
+                *((line.difference, line.likely, line.bound, line.strict) for line in lines),
+                strict=True,
+            )
+        ]
+        if cells[0] is not None:
+            rows.append((name, way, *("-" if each is None else f"{each:.0e}" for each in cells)))
+    heading = ("network", "rewrite", "floats differ by", "likely at most", "at most", "strictly")
+    return table(heading, rows) if rows else ""
 
 
 def agreement(found: Iterable[Line]) -> str:
@@ -265,6 +328,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ways", nargs="+", choices=every, default=every, help="these alone")
     parser.add_argument("--target", default="onnxruntime")
     parser.add_argument("--weights", default="i8", help="what weights are stored as")
+    parser.add_argument("--block", type=int, default=0, help="weights alone, so many to a scale")
+    parser.add_argument("--per-tensor", action="store_true", help="one scale for all of a weight")
     parser.add_argument("--keep-float", nargs="*", default=[], help="keys of ops left float")
     parser.add_argument("--data", choices=("made", "real"), default="real")
     parser.add_argument("--calibration", type=int, default=32, help="samples to calibrate on")

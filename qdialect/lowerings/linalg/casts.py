@@ -5,6 +5,9 @@ quant   `quant.qcast` and `quant.dcast`, with `quant.scast` to the codes inside:
         that knows the types keeps them. Upstream does not say how a qcast rounds.
 iree    `iree_linalg_ext.quantize_affine` and `dequantize_affine`, where these compute the
         same: of f32, halves to even, in at most 16 bits, per tensor or along a dimension
+
+Codes that are no integers (a table's, a float's) are at no edge, only in weights: all forms write
+them as `arith` does; so does `iree` of codes in blocks that are no argument.
 """
 
 from __future__ import annotations
@@ -25,10 +28,10 @@ from xdsl.dialects.builtin import (
     f32,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from qdialect.analysis.codes import qparams_of
+from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.iree_linalg_ext import DequantizeAffineOp, QuantizeAffineOp
 from qdialect.lowerings.emitter import Lowering
@@ -127,6 +130,8 @@ def _upstream_qcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> L
 
 def _upstream_dcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     (x,) = operands
+    if not is_integer(quantized(x)):
+        return _dcast(e, op, operands)
     value = quantized_value(e, e.value_of(x), quantized(x))
     return e.result(
         e.add(DCastOp(value, op.results[0].type)), identity_order(x.rank), None, x.shape
@@ -157,6 +162,9 @@ def _affine_qcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Lai
 def _affine_dcast(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
     (x,) = operands
     params = quantized(x)
+    in_blocks = params.layout.value == "block" and not isinstance(op.operands[0].owner, Block)
+    if in_blocks or not is_integer(params):
+        return _dcast(e, op, operands)
     _check_affine(params)
     properties: dict[str, Attribute] = {}
     if not params.storage.signed:

@@ -2,6 +2,7 @@
 
     qcast   q = clamp(R(x / s) + z)      divf, round, clamp in floats, fptosi, + z, clamp
     dcast   x = float(q - z) * s         extend, - z in integers, sitofp, mulf
+            x = float(v - z) * s         of codes that stand for numbers v: extract, mulf
 
 in f32 (f64 for f64; f16 and bf16 are computed in f32), bit for bit what the reference
 interpreter gives: exact.  Stored integers are reached through `quant.scast`.  NaN gives
@@ -45,10 +46,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from qdialect.analysis.codes import is_integer
 from qdialect.context import session
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.float_path import reciprocals
+from qdialect.numerics.float_text import format_values
 from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.locations import op_where
@@ -72,6 +75,8 @@ _EXPRESSED = ("f16", "bf16", "f32", "f64")
 #: up to here f32 and i32 hold every step exactly, with room for the zero point
 _NARROW_WIDTH, _NARROW_ZERO, _NARROW_LIMIT = 16, 1 << 20, float(1 << 22)
 _WIDE_ZERO, _WIDE_LIMIT = 1 << 50, float(1 << 52)
+#: bits of codes of which a table has all
+_TABLE_WIDTH = 8
 
 
 class _LowerCast(Rule[CastOp]):
@@ -86,7 +91,10 @@ class _LowerCast(Rule[CastOp]):
         return op
 
     def check(self, match: CastOp) -> Contract | Refusal:
-        return refusal(match, self.quantized(match)) or EXACT
+        found = refusal(match, self.quantized(match))
+        if found is None and not is_integer(params := _params(self.quantized(match))):
+            return Refusal("storage", f"quant.scast gives no codes of storage {params.storage}")
+        return found or EXACT
 
 
 class LowerQCast(_LowerCast):
@@ -147,8 +155,10 @@ def refusal(op: CastOp, quantized: SSAValue) -> Refusal | None:
     if not isinstance(element, UniformType):
         return Refusal("parameters", f"{element} has no scale")
     params = element.qparams
-    if params.storage.is_float or params.storage.quantile is not None:
+    if not is_integer(params) and (isinstance(op, QCastOp) or params.storage.width > _TABLE_WIDTH):
         return Refusal("storage", f"no lowering for storage {params.storage}")
+    if not is_integer(params) and len(set(params.zero_point_list())) > 1:
+        return Refusal("zero-point", "numbers of a table have one zero point")
     if params.expressed not in _EXPRESSED:
         return Refusal("expressed", f"no arithmetic in {params.expressed}")
     if isinstance(kind, UnrankedTensorType) and params.count > 1:
@@ -217,17 +227,42 @@ def _round(body: Body, x: SSAValue, kind: AnyFloat, rounding: Rounding) -> SSAVa
 def dequantize(body: Body, q: SSAValue, params: QParams) -> SSAValue:
     """float(q - z) * s"""
     kind = _working(params)
+    if is_integer(params):
+        steps = _steps(body, q, params)
+        scales = body.parameter(params.scale_list(), kind)
+        number = body.add(arith.SIToFPOp(steps, kind))
+    else:
+        scales = body.parameter(params.scale_list(), kind)
+        number = _entry(body, q, params, kind)
+    x = body.add(arith.MulfOp(number, scales))
+    if params.expressed in ("f16", "bf16"):
+        x = body.add(arith.TruncFOp(x, expressed_type(params)))
+    return x
+
+
+def _steps(body: Body, q: SSAValue, params: QParams) -> SSAValue:
+    """q - z of integers."""
     wide = i32 if _is_narrow(params) else i64
     extend = arith.ExtSIOp if params.storage.signed else arith.ExtUIOp
     steps = body.add(extend(q, wide))
     zeros = params.zero_point_list()
     if any(zeros):
         steps = body.add(arith.SubiOp(steps, body.parameter(zeros, wide)))
-    scales = body.parameter(params.scale_list(), kind)
-    x = body.add(arith.MulfOp(body.add(arith.SIToFPOp(steps, kind)), scales))
-    if params.expressed in ("f16", "bf16"):
-        x = body.add(arith.TruncFOp(x, expressed_type(params)))
-    return x
+    return steps
+
+
+def _entry(body: Body, q: SSAValue, params: QParams, kind: AnyFloat) -> SSAValue:
+    """float(v - z) of the number v that a code stands for, out of a table of all codes."""
+    storage, zero = params.storage, params.zero_point_list()[0]
+    if storage.quantile is not None:
+        first, numbers = 0 if storage.is_float else storage.min, storage.quantile.values()
+    else:
+        first, numbers = 0, format_values(storage.keyword, storage.width)
+    extend = arith.ExtSIOp if first < 0 else arith.ExtUIOp
+    place = body.add(extend(q, i32))
+    if first:
+        place = body.add(arith.SubiOp(place, body.constant(first, i32)))
+    return body.entry([number - zero for number in numbers], kind, place)
 
 
 @dataclass(frozen=True)

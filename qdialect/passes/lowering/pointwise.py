@@ -47,6 +47,8 @@ class Body:
         self.block = block
         self.cells = cells
         self.fields: list[tuple[Sequence[Number], Scalar]] = []
+        #: constants that the computation looks things up in, which go before it
+        self.tables: list[arith.ConstantOp] = []
 
     def add(self, op: Operation) -> SSAValue:
         """Append `op`; its only result."""
@@ -63,6 +65,13 @@ class Body:
             return self.constant(values[0], type)
         self.fields.append((values, type))
         return self.block.insert_arg(type, len(self.block.args) - 1)
+
+    def entry(self, values: Sequence[Number], type: Scalar, number: SSAValue) -> SSAValue:
+        """The entry of this number, an integer that is not negative, of a table."""
+        table = arith.ConstantOp(_dense(values, [len(values)], type))
+        self.tables.append(table)
+        index = self.add(arith.IndexCastOp(number, IndexType()))
+        return self.add(tensor.ExtractOp(table.result, [index], type))
 
 
 Computation = Callable[[Body, SSAValue], SSAValue]
@@ -86,8 +95,11 @@ def element_wise(
     if isinstance(source.type, TensorType):
         return _ranked(source, result, layout, compute, emit)
     block = Block(arg_types=[source.type])
-    value = compute(Body(block, 1), block.args[0])
+    body = Body(block, 1)
+    value = compute(body, block.args[0])
     block.args[0].replace_all_uses_with(source)
+    for table in body.tables:
+        emit(table)
     for op in list(block.ops):
         op.detach()
         emit(op)
@@ -124,6 +136,8 @@ def _ranked(
     value = compute(body, block.args[0])
     block.add_op(YieldOp(value))
     fields: list[SSAValue] = []
+    for table in body.tables:
+        emit(table)
     for values, kind in body.fields:
         assert layout is not None
         field = arith.ConstantOp(_dense(values, layout.grid, kind))

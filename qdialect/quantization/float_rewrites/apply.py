@@ -46,21 +46,32 @@ def scale_channels(groups: Iterable[tuple[ChannelGroup, Factors]], ctx: QContext
     NotFiniteError before anything is changed if a number would overflow. ValueError for
     factors that are not positive, or not as many as classes.
     """
-    factors: dict[tuple[Operation, int], Any] = {}
+    checked: list[tuple[ChannelGroup, Factors]] = []
     for group, each in groups:
         numbers = np.asarray(each, np.float64)
         if numbers.shape != (group.size,) or not (np.isfinite(numbers) & (numbers > 0)).all():
             raise ValueError(f"expects {group.size} positive factors")
+        checked.append((group, numbers))
+    arrays = scaled_constants(checked, ctx)
+    replace_constants(arrays, ctx)
+    return len(arrays)
+
+
+def scaled_constants(
+    groups: Iterable[tuple[ChannelGroup, Factors]], ctx: QContext
+) -> dict[tuple[Operation, int], Array]:
+    """What constant operands, by op and number, would be if channels had these factors; those that
+    would not change are left out."""
+    factors: dict[tuple[Operation, int], Any] = {}
+    for group, each in groups:
         for absorber in group.absorbers:
             use = absorber.op, absorber.operand
-            factors[use] = factors.get(use, 1.0) * absorber.factors(numbers)
-    arrays = {
+            factors[use] = factors.get(use, 1.0) * absorber.factors(each)
+    return {
         use: constant_numbers(use, ctx).astype(np.float64) * factor
         for use, factor in factors.items()
         if not (factor == 1).all()
     }
-    replace_constants(arrays, ctx)
-    return len(arrays)
 
 
 def as_many_as_fit(

@@ -121,6 +121,15 @@ class Foretold(Generic[C]):
         return Rewritten(len(done.chosen), channels, done.gain, frozenset(keys))
 
 
+def costs_of(
+    module: ModuleOp, ctx: QContext, statistics: Statistics, recipe: Recipe
+) -> tuple[FuncOp, Costs]:
+    """The function of a module, and what rounding costs in it by statistics of it."""
+    function = Interpreter(ctx, module).function()
+    importance = statistics.importance_of(function)
+    return function, Costs(ctx, statistics.of(function), recipe, importance=importance)
+
+
 class FloatRewrite(ABC, Generic[C]):
     """Changes a float module such that its function stays, and less is lost when it is
     quantized. `name` is what it is called in reports and options; groups that gain fewer than
@@ -143,10 +152,7 @@ class FloatRewrite(ABC, Generic[C]):
     ) -> Foretold[C] | None:
         """What is worth doing to a module by statistics of it, for what the recipe makes of it;
         None where nothing is."""
-        function = Interpreter(ctx, module).function()
-        costs = Costs(
-            ctx, statistics.of(function), recipe, importance=statistics.importance_of(function)
-        )
+        function, costs = costs_of(module, ctx, statistics, recipe)
         chosen = [each for each in self.choices(function, costs) if gain_of(each) >= self.worth]
         return Foretold(self, chosen, costs, costs.of_all()) if chosen else None
 

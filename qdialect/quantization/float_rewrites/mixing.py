@@ -13,34 +13,40 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
-from qdialect.analysis.channel_groups import ChannelGroup
 from qdialect.analysis.channel_labels import Labels, Term
-from qdialect.analysis.channel_mixing import fibre_dim
+from qdialect.analysis.channel_mixing import Block, Matrices, Mixable, fibre_dim
 from qdialect.context import QContext
-from qdialect.quantization.float_rewrites.apply import constant_numbers, replace_constants
+from qdialect.quantization.float_rewrites.apply import (
+    constant_numbers,
+    replace_constants,
+    scaled_constants,
+)
 
 Array = NDArray[np.float64]
+_TOLERANCE = 1e-9
 
+Mixed = tuple[Mixable, Block, Array]
+"""A block of a group, and the matrix that mixes its classes, in their order."""
 
-Mixed = tuple[ChannelGroup, Sequence[int], Array]
-"""Classes of a group, in the order of the rows of a matrix, and the matrix that mixes them."""
+Change = Callable[[Array, int], Array]
+"""What becomes of fibres [..., channels] whose labels have this sign."""
 
 
 def mix_channels(changes: Iterable[Mixed], ctx: QContext) -> int:
-    """Multiply the channels of blocks by invertible matrices; how many constants changed. A class
-    is in one change at most.
+    """Multiply the channels of blocks by matrices, once the gains of their groups are 1; how many
+    constants changed. A class is in one change at most.
 
     In the reals the function stays as it was. In floats every new constant is rounded once, after
-    a product in float64, and what is computed grows with the condition of the matrix, which is
-    1 for a rotation. ValueError for a matrix that is not square or cannot be inverted,
-    NotFiniteError where a constant would overflow; nothing is changed then.
+    products in float64, and what is computed grows with the condition of the matrix, which is
+    1 for a rotation. ValueError for a matrix that is not square, cannot be inverted or is none of
+    those of its block, NotFiniteError where a constant would overflow; nothing is changed then.
     """
     arrays = mixed_constants(changes, ctx)
     replace_constants(arrays, ctx)
@@ -51,39 +57,48 @@ def mixed_constants(
     changes: Iterable[Mixed], ctx: QContext
 ) -> Mapping[tuple[Operation, int], Array]:
     """What constant operands, by op and number, would be. ValueError as in `mix_channels`."""
-    arrays: dict[tuple[Operation, int], Array] = {}
-    for group, block, matrix in changes:
-        sides = _sides(block, matrix)
-        for absorber in group.absorbers:
+    changes = list(changes)
+    gains = {id(gain): gain for mixable, _, _ in changes for gain in mixable.gains}
+    arrays = scaled_constants([(gain.group, gain.factors) for gain in gains.values()], ctx)
+    for mixable, block, matrix in changes:
+        change = _mix(block, matrix)
+        for absorber in mixable.group.absorbers:
             use = absorber.op, absorber.operand
             for term in absorber.terms:
-                if np.isin(np.abs(term.labels), block).any():
+                if np.isin(np.abs(term.labels), block.classes).any():
                     array = arrays.get(use)
                     array = (
                         constant_numbers(use, ctx).astype(np.float64) if array is None else array
                     )
-                    arrays[use] = _mixed(array, term, block, sides)
+                    arrays[use] = changed(array, term, block.classes, change)
     return arrays
 
 
-def mixed_value(array: Array, labels: Labels, block: Sequence[int], matrix: Array) -> Array:
+def mixed_value(array: Array, labels: Labels, block: Block, matrix: Array) -> Array:
     """What a value with these labels would be; further dimensions come first."""
-    if not np.isin(np.abs(labels), block).any():
+    if not np.isin(np.abs(labels), block.classes).any():
         return array
-    return _mixed(array, Term(labels, 1), block, _sides(block, matrix))
+    return changed(array, Term(labels, 1), block.classes, _mix(block, matrix))
 
 
-def _sides(block: Sequence[int], matrix: Array) -> Mapping[int, Array]:
-    """The matrix by the sign of labels: of the inverse factor, its inverse transposed."""
-    if matrix.shape != (len(block), len(block)):
-        raise ValueError(f"expects a matrix of {len(block)} rows and columns")
+def _mix(block: Block, matrix: Array) -> Change:
+    """Multiplication by the matrix; where labels are of the inverse factor, by its inverse,
+    transposed."""
+    size = len(block.classes)
+    if matrix.shape != (size, size):
+        raise ValueError(f"expects a matrix of {size} rows and columns")
     try:
-        return {1: matrix, -1: np.linalg.inv(matrix).T.astype(np.float64)}
+        sides = {1: matrix, -1: np.linalg.inv(matrix).T.astype(np.float64)}
     except np.linalg.LinAlgError:
         raise ValueError("the matrix has no inverse") from None
+    if block.matrices >= Matrices.ORTHOGONAL and np.abs(sides[1] - sides[-1]).max() > _TOLERANCE:
+        raise ValueError("the matrix is not orthogonal")
+    if block.matrices >= Matrices.KEEPING_ONES and np.abs(matrix.sum(1) - 1).max() > _TOLERANCE:
+        raise ValueError("the matrix does not keep the vector of ones")
+    return lambda fibres, sign: fibres @ sides[sign].T
 
 
-def _mixed(array: Array, term: Term, block: Sequence[int], sides: Mapping[int, Array]) -> Array:
+def changed(array: Array, term: Term, block: Sequence[int], change: Change) -> Array:
     """A constant with the elements of a block replaced, fibre by fibre."""
     dim = fibre_dim(term.labels)
     assert dim is not None
@@ -99,11 +114,11 @@ def _mixed(array: Array, term: Term, block: Sequence[int], sides: Mapping[int, A
         if block[0] not in at:
             continue
         columns = [at[label] for label in block]
-        side = sides[term.sign * int(np.sign(row[columns[0]]))]
+        sign = term.sign * int(np.sign(row[columns[0]]))
         # Along dimensions in which the labels do not differ, all fibres at once.
         where = tuple(
             slice(None) if extent == 1 else slice(index, index + 1)
             for extent, index in zip(labels.shape[:-1], place, strict=True)
         )
-        fibres[(*where, columns)] = fibres[where][..., columns] @ side.T
+        fibres[(*where, columns)] = change(fibres[where][..., columns], sign)
     return result

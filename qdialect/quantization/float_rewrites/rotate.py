@@ -2,10 +2,11 @@
 
     v = Wv x,  o = p v,  y = Wo o     becomes     v = (R Wv) x,  o = p v,  y = (Wo R^T) o
 
-for every block of channels that only linear ops meet (`analysis.channel_mixing`): what an
-attention makes of a head, the narrow side of an inverted bottleneck.  Factors make channels of one
-size only where some are always large; a rotation does also where each is large now and then, and
-spreads what is large in weights too (QuaRot: Ashkboos et al., 2024).
+for every block of channels that linear ops and norms meet (`analysis.channel_mixing`): what an
+attention makes of a head, the narrow side of an inverted bottleneck, the residual stream of a
+transformer whose norms stand in front.  Factors make channels of one size only where some are
+always large; a rotation does also where each is large now and then, and spreads what is large in
+weights too (QuaRot: Ashkboos et al., 2024; through norms SliceGPT: Ashkboos et al., 2024).
 
 What a rotation is worth is foretold from whole vectors of the values, rotated, and from the
 weights at both ends, rotated; of the rotations of a few seeds that of the least loss is taken.
@@ -22,10 +23,10 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from qdialect.analysis.channel_groups import ChannelGroup
-from qdialect.analysis.channel_mixing import Blocks, find_blocks
+from qdialect.analysis.channel_labels import scaled
+from qdialect.analysis.channel_mixing import Block, Matrices, Mixable, find_blocks
 from qdialect.numerics.channel_transforms import Term, total_loss
-from qdialect.numerics.rotations import random_rotation
+from qdialect.numerics.rotations import random_rotation, rotation_keeping_ones
 from qdialect.ops import shape_of
 from qdialect.quantization.float_rewrites.base import FloatRewrite
 from qdialect.quantization.float_rewrites.mixing import (
@@ -35,7 +36,7 @@ from qdialect.quantization.float_rewrites.mixing import (
     mixed_value,
 )
 from qdialect.quantization.float_rewrites.statistics import Channels
-from qdialect.quantization.float_rewrites.terms import Costs
+from qdialect.quantization.float_rewrites.terms import Costs, numbered_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +58,7 @@ class Rotated:
     @property
     def channels(self) -> int:
         """See `Choice`."""
-        return sum(len(block) for _, block, _ in self.changes)
+        return sum(len(block.classes) for _, block, _ in self.changes)
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,9 @@ class Rotate(FloatRewrite[Rotated]):
     def choices(self, function: FuncOp, costs: Costs) -> Iterator[Rotated]:
         """See `FloatRewrite`."""
         known = costs.known
-        for group, blocks in find_blocks(function, costs.ctx):
-            if all(value in known and known[value].rows is not None for value in group.values):
-                yield _best(group, blocks, costs)
+        for mixable in find_blocks(function, costs.ctx):
+            if all(value in known and known[value].rows is not None for value in mixable.values):
+                yield _best(mixable, costs)
 
     def change(self, chosen: Sequence[Rotated], costs: Costs) -> tuple[()]:
         """See `FloatRewrite`."""
@@ -81,61 +82,67 @@ class Rotate(FloatRewrite[Rotated]):
         return ()
 
 
-def _best(group: ChannelGroup, blocks: Blocks, costs: Costs) -> Rotated:
+def _best(mixable: Mixable, costs: Costs) -> Rotated:
     """The rotations of the seed with the least loss."""
-    identity = [(group, block, np.eye(len(block))) for block in blocks]
-    before, tried = _loss(identity, costs), list[Rotated]()
+    known = costs.known
+    as_it_is = {**known, **_of_rows(mixable, known, ())}
+    before, tried = _loss(mixable, costs.afterwards(as_it_is)), list[Rotated]()
     for seed in range(SEEDS):
         random = np.random.default_rng(seed)
-        changes = [(group, block, random_rotation(len(block), random)) for block in blocks]
-        tried.append(Rotated(changes, before, _loss(changes, costs)))
+        changes = [(mixable, block, _rotation(block, random)) for block in mixable.blocks]
+        rotated = {**known, **_of_rows(mixable, known, changes)}
+        after = costs.afterwards(rotated, mixed_constants(changes, costs.ctx))
+        tried.append(Rotated(changes, before, _loss(mixable, after)))
     return min(tried, key=lambda each: each.after)
 
 
-def _loss(changes: Sequence[Mixed], costs: Costs) -> float:
-    """What rounding the values of a group and the weights at its ends would cost after changes."""
-    group = changes[0][0]
-    weights = mixed_constants(changes, costs.ctx)
-    known = {**costs.known, **_rotated(changes, costs.known)}
-    after = costs.afterwards(known, weights)
-    terms: list[Term] = []
-    for value, labels in group.values.items():
-        term = after.of_value(value, labels)
+def _rotation(block: Block, random: np.random.Generator) -> Array:
+    """One of those that may mix a block."""
+    keeps_ones = block.matrices is Matrices.KEEPING_ONES
+    return (rotation_keeping_ones if keeps_ones else random_rotation)(len(block.classes), random)
+
+
+def _loss(mixable: Mixable, costs: Costs) -> float:
+    """What rounding the values and the weights that change costs."""
+    terms, count = list[Term](), 0
+    for value in mixable.values:
+        labels = numbered_labels(costs.known[value].low.shape)
+        term = costs.of_value(value, labels)
         terms += [] if term is None else [term]
-    count = group.size
-    for op, number in weights:
-        acc = after.contraction(op, None)
+        count = max(count, labels.size)
+    absorbers = (each for group in mixable.groups for each in group.absorbers)
+    for op, number in dict.fromkeys((each.op, each.operand) for each in absorbers):
+        acc = costs.contraction(op, None)
         if acc is not None and acc.rhs == number:
             value, axis = op.operands[acc.lhs], acc.lhs_axis(op)
-            labels = _numbered(value, axis)
-            terms += after.of_weights(op, value, labels)
+            shape = shape_of(value)
+            labels = numbered_labels([n if d == axis else 1 for d, n in enumerate(shape)])
+            terms += costs.of_weights(op, value, labels)
             count = max(count, labels.size)
     return total_loss(terms, np.zeros(count + 1))[0]
 
 
-def _numbered(value: SSAValue, axis: int) -> NDArray[np.int64]:
-    """A label of its own for each channel along a dimension."""
-    shape = shape_of(value)
-    extents = [extent if d == axis else 1 for d, extent in enumerate(shape)]
-    return np.arange(1, shape[axis] + 1).reshape(extents)
-
-
-def _rotated(
-    changes: Sequence[Mixed], known: Mapping[SSAValue, Channels]
+def _of_rows(
+    mixable: Mixable, known: Mapping[SSAValue, Channels], changes: Sequence[Mixed]
 ) -> Mapping[SSAValue, Channels]:
-    """What is known of the values of a group after changes, by the vectors that were kept."""
+    """What is known of the values of a group after changes, if any, by the vectors that were
+    kept."""
     found: dict[SSAValue, Channels] = {}
-    for value, labels in changes[0][0].values.items():
+    for value in mixable.values:
         rows = known[value].rows
         assert rows is not None
         # A place is a value whose extents are 1 where it has no channels.
-        rotated = rows.astype(np.float64).reshape(-1, *known[value].low.shape)
+        array = rows.astype(np.float64).reshape(-1, *known[value].low.shape)
+        for gain in mixable.gains if changes else ():
+            if value in gain.group.values:
+                array = array * scaled(gain.group.values[value], gain.factors)
         for _, block, matrix in changes:
-            rotated = mixed_value(rotated, labels, block, matrix)
+            if value in mixable.group.values:
+                array = mixed_value(array, mixable.group.values[value], block, matrix)
         found[value] = Channels(
-            rotated.min(axis=0),
-            rotated.max(axis=0),
-            rotated.mean(axis=0),
-            np.square(rotated).mean(axis=0),
+            array.min(axis=0),
+            array.max(axis=0),
+            array.mean(axis=0),
+            np.square(array).mean(axis=0),
         )
     return found

@@ -171,7 +171,7 @@ def measured(module: ModuleOp, ctx: QContext, samples: Sequence[Arrays], engine:
     rounding of each value is worth."""
     function = Interpreter(ctx, module).function()
     numbers = {value: number for number, value in enumerate(numbered(function))}
-    mixed = [group for group, _ in find_blocks(function, ctx)]
+    mixed = [group for mixable in find_blocks(function, ctx) for group in mixable.groups]
     kept: dict[int, set[int]] = {}
     for group in [*find_groups(function, ctx), *find_shifts(function, ctx), *mixed]:
         for value, labels in group.values.items():

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from qdialect.quantization.float_rewrites.base import AnyRewrite
 from qdialect.quantization.float_rewrites.equalize import Equalize
+from qdialect.quantization.float_rewrites.permute import Permute
 from qdialect.quantization.float_rewrites.rotate import Rotate
 from qdialect.quantization.float_rewrites.shift import Shift
 from qdialect.quantization.float_rewrites.smooth import Smooth
+from qdialect.quantization.float_rewrites.split import Split
 
 CHEAP, THOROUGH = 1, 2
 """Levels of effort: what adds nothing to the graph, and all."""
@@ -16,7 +18,7 @@ CHEAP, THOROUGH = 1, 2
 
 def rewrites(level: int) -> Sequence[AnyRewrite]:
     """Those of a level, in the order in which they are best done."""
-    found: list[AnyRewrite] = [Equalize()] if level >= CHEAP else []
+    found: list[AnyRewrite] = [Equalize(), Permute()] if level >= CHEAP else []
     if level >= THOROUGH:
-        found += [Shift(), Rotate(), Smooth(), Smooth("smooth codes", on_codes=True)]
+        found += [Shift(), Rotate(), Smooth(), Smooth("smooth codes", on_codes=True), Split()]
     return found

@@ -15,8 +15,9 @@ noise in it is in the outputs (`importance`), or 1 where nobody measured that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,8 @@ from qdialect.context import QContext
 from qdialect.numerics.channel_transforms import RoundedRows, RoundedValue, Term, total_loss
 from qdialect.ops import shape_of
 from qdialect.qparams import Storage
+from qdialect.quantization.block_formats import block_format
+from qdialect.quantization.blocks import block_size
 from qdialect.quantization.float_rewrites.statistics import Channels
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.values import real_array, users
@@ -72,10 +75,23 @@ class Costs:
 
     def of_all(self) -> float:
         """The loss of all that is known, as it is."""
+        return self._of_each(self.of_labels)
+
+    def of_all_values(self) -> float:
+        """The part of `of_all` that rounding values costs; weights cost the rest."""
+
+        def of_one(value: SSAValue, labels: Labels) -> list[Term]:
+            term = self.of_value(value, labels)
+            return [] if term is None else [term]
+
+        return self._of_each(of_one)
+
+    def _of_each(self, terms: Callable[[SSAValue, Labels], Sequence[Term]]) -> float:
+        """What these terms of all that is known cost, with a label for each channel."""
         found = 0.0
         for value, channels in self.known.items():
             labels = np.arange(1, channels.low.size + 1).reshape(channels.low.shape)
-            found += total_loss(self.of_labels(value, labels), np.zeros(labels.size + 1))[0]
+            found += total_loss(terms(value, labels), np.zeros(labels.size + 1))[0]
         return found
 
     def of_group(self, group: ChannelGroup) -> list[Term]:
@@ -90,13 +106,13 @@ class Costs:
         found: list[Term] = [] if term is None else [term]
         for user in users(value):
             found += self.of_weights(user, value, labels)
-        return [*found, *self._of_made(value, labels)]
+        return [*found, *self.of_made(value, labels)]
 
     def of_value(
         self, value: SSAValue, labels: Labels, only: frozenset[Operation] | None = None
     ) -> RoundedValue | None:
         """The rounding of a value as these users need it; None if nobody rounds it."""
-        if value not in self.known or self.recipe.weights_only:
+        if value not in self.known or self.recipe.only_weights:
             return None
         gains, rounded = np.zeros(labels.shape), False
         for user in users(value):
@@ -139,17 +155,17 @@ class Costs:
             own = vector[first]
             if len(np.unique(own)) < 2 and self.recipe.per_channel:
                 continue
-            for part in _blocks(len(first), self.recipe.block):
+            for part in _blocks(len(first), self.block_of(op, acc)):
                 yield _rows_term(
                     own[part],
                     rows[chosen][:, part],
                     power[first[part]],
                     costs[chosen],
-                    _steps(self.recipe.weights) // 2,
+                    self._weight_steps() // 2,
                     per_row=self.recipe.per_channel,
                 )
 
-    def _of_made(self, value: SSAValue, labels: Labels) -> Iterator[Term]:
+    def of_made(self, value: SSAValue, labels: Labels) -> Iterator[Term]:
         """The rounding of the weights that make a value, if all their rows have one grid."""
         op = value.owner
         if self.recipe.per_channel or not isinstance(op, Operation) or not labels.any():
@@ -166,7 +182,7 @@ class Costs:
         largest = np.tile(np.abs(rows).max(axis=1), len(own) // len(rows))
         gains = np.full(len(own), energy * rows.shape[1] * self._share(op) / len(own))
         squares = np.tile(np.square(rows).mean(axis=1), len(own) // len(rows))
-        levels = _steps(self.recipe.weights) - 1
+        levels = self._weight_steps() - 1
         powers = np.sign(own).astype(np.float64)
         yield RoundedValue(np.abs(own), -largest, largest, gains, squares, levels, powers)
 
@@ -211,6 +227,20 @@ class Costs:
         share = self._importance(op) / max(float(own.mean()), _LEAST)
         return np.full(labels.shape, share / labels.size)
 
+    def block_of(self, op: Operation, acc: Accumulator) -> int:
+        """How many numbers of a row of the weights of a contraction have a scale; 0: all of
+        them."""
+        shape = shape_of(op.operands[acc.rhs])
+        if not self.recipe.only_weights or len(shape) != 2:
+            return 0
+        depth = shape[1 - acc.rhs_axis(op)]
+        size = block_size(self.recipe, self.ctx.target, depth)
+        return size if size < depth else 0
+
+    def _weight_steps(self) -> int:
+        codes = block_format(self.recipe.weights).codes
+        return codes.high - codes.low
+
     def _weights(self, op: Operation, acc: Accumulator) -> Array:
         """The constant weights of a contraction."""
         changed = self.weights.get((op, acc.rhs))
@@ -237,6 +267,11 @@ def _steps(storage: str) -> int:
 
 
 _ADDS = frozenset({"nn.add", "nn.sub"})
+
+
+def numbered_labels(shape: Sequence[int]) -> Labels:
+    """A label of its own for each channel of an array."""
+    return np.arange(1, prod(shape) + 1).reshape(shape)
 
 
 def inner_channels(op: Operation, acc: Accumulator) -> Labels:
