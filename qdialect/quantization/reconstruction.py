@@ -99,9 +99,7 @@ def problem_of(
         for value in stretch.results
         if isinstance(value, OpResult)
     ]
-    taken = [
-        [copy.ops[op].operands[_place(op, selection)] for op in each.ops] for each in inside
-    ]
+    taken = [[copy.ops[op].operands[_place(op, selection)] for op in each.ops] for each in inside]
     first = next(copy.ops[op] for op in stretch.ops if copy.ops[op].parent is not None)
     function, outside = _function(results, taken, first)
     made = ValueRun(copy.module, copy.ctx, dict(enumerate(outside)), engine)
@@ -149,11 +147,7 @@ def _function(
             outside[value] = None
     taken = [*((value,) for value in outside), *weights]
     body = Block(arg_types=[values[0].type for values in taken])
-    mapped = {
-        value: arg
-        for values, arg in zip(taken, body.args, strict=True)
-        for value in values
-    }
+    mapped = {value: arg for values, arg in zip(taken, body.args, strict=True) for value in values}
     for op in sorted(needed, key=lambda each: order[each]):
         body.add_op(op.clone(mapped))
     body.add_op(ReturnOp(*(mapped[value] for value in results)))

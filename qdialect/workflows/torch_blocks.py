@@ -1,15 +1,18 @@
 """Blocks of weights rounded together (`quantization.reconstruction`), by slopes of PyTorch.
 
-Where a code c of a weight w, with step s and zero point z, may go to the code on the other side of
-w, by d = s or -s, the loss L of the block changes, to second order and for each weight alone, by
+Where a code of a weight w, with step s, goes to the one on the other side of w, by d = s or -s, the
+loss L of the block changes, to second order and for each weight alone, by
 
     g d + h d^2 / 2,     g = dL/dw',     h = 2 E (d(v f)/dw')^2 / E z^2
 
-with random v of mean 0 and variance 1: the diagonal of the Gauss-Newton matrix. So of the weights
-that gain by this the best go to their other code at once: all of them, or half, a quarter, and so
-on, the first number for which L falls. Every third sample is kept aside, and L must fall on these, too.
-That is done again with slopes at the new codes until nothing falls. So what is found is never worse
-than the start.
+with random v of independent elements of mean 0 and variance 1: h is the diagonal of the
+Gauss-Newton matrix. Of the weights that gain by this, the best go to their other codes at once: all
+of them, or half, a quarter and so on, the first number for which L falls. That is done again, with
+slopes at the new codes, until L falls no more.
+
+The samples are in parts, and a weight gains what it gains on the part where that is least; L must
+fall on each part, too. So of what is there by chance on few samples little is taken, and what is
+found is on no part worse than the start.
 """
 
 from __future__ import annotations
@@ -30,8 +33,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
 
 ROUNDS = 24
-_ASIDE = 3
-"""Of so many samples one is kept aside."""
+_PARTS = 4
 
 
 class TorchBlocks:
@@ -64,40 +66,36 @@ class _Search:
         self._random = torch.Generator().manual_seed(0)
         #: so many weights at most go to their other code at once
         self._most = sum(weight.start.size for weight in problem.weights)
-        numbers = range(len(self._inputs))
-        self._aside = [n for n in numbers if n % _ASIDE == 1]
-        self._seen = [n for n in numbers if n % _ASIDE != 1]
+        #: the samples in parts, on each of which what is found must be better
+        count = len(self._inputs)
+        self._parts = [range(n, count, _PARTS) for n in range(min(_PARTS, count))]
 
     def found(self, rounds: int) -> Sequence[Codes]:
         """The best that is found from the start."""
-        codes = [weight.start for weight in self._weights]
-        lost = self._losses(codes)
-        curvatures = self._curvatures(codes)
-        first = lost
+        codes: Sequence[Codes] = [weight.start for weight in self._weights]
+        lost, curvatures = self._losses(codes), self._curvatures(codes)
         for _ in range(rounds):
             better = self._step(codes, lost, curvatures)
             if better is None:
                 break
             codes, lost = better
-        import os
-        if os.environ.get("BLK"):
-            start = [weight.start for weight in self._weights]
-            print("  loss", first, lost, "rounds", _, "changed", sum(int((a!=b).sum()) for a,b in zip(codes,start)), "of", sum(a.size for a in start), flush=True)
         return codes
 
     def _step(
         self, codes: Sequence[Codes], lost: Array, curvatures: Sequence[Array]
     ) -> tuple[Sequence[Codes], Array] | None:
         """Better codes and what is lost with them, or None."""
-        others, gains = list["Codes"](), list["Array"]()
-        for weight, each, slope, curvature in zip(
-            self._weights, codes, self._slopes(codes), curvatures, strict=True
+        others: list[Codes] = []
+        gains: list[Array] = []
+        slopes = zip(*(self._slopes(codes, part) for part in self._parts), strict=True)
+        for weight, each, some, curvature in zip(
+            self._weights, codes, slopes, curvatures, strict=True
         ):
             exact = weight.real / weight.steps + weight.zeros
             other = np.where(exact > each, each + 1, each - 1)
             inside = (other >= weight.low) & (other <= weight.high)
             by = (other - each) * weight.steps
-            gain = -(slope * by + curvature * by**2 / 2)
+            gain = -(np.max([slope * by for slope in some], axis=0) + curvature * by**2 / 2)
             others.append(other)
             gains.append(np.where(inside, gain, 0.0))
         order = np.sort(np.concatenate([gain.ravel() for gain in gains]))[::-1]
@@ -115,35 +113,45 @@ class _Search:
             count //= 2
         return None
 
-    def _slopes(self, codes: Sequence[Codes]) -> list[Array]:
-        """Those of the loss of samples that are seen."""
+    def _slopes(self, codes: Sequence[Codes], part: Sequence[int]) -> list[Array]:
+        """Those of the loss of some samples."""
         weights = self._numbers(codes, slopes=True)
-        for n in self._seen:
-            self._loss(n, weights).backward()
-        return [weight.grad.double().numpy() for weight in weights]
+        found = [np.zeros(each.shape) for each in codes]
+        for n in part:
+            for each, slope in zip(
+                found, self._gradients(self._loss(n, weights), weights), strict=True
+            ):
+                each += slope
+        return found
 
     def _curvatures(self, codes: Sequence[Codes]) -> list[Array]:
-        """The diagonal of the Gauss-Newton matrix of the same loss."""
+        """The diagonal of the Gauss-Newton matrix of the mean loss of a part."""
         torch = self._torch
         weights = self._numbers(codes, slopes=True)
-        found = [torch.zeros_like(weight) for weight in weights]
-        for n in self._seen:
+        found = [np.zeros(each.shape) for each in codes]
+        for n in range(len(self._inputs)):
             total: Any = torch.zeros(())
             for made, power in zip(self._made(n, weights), self._power, strict=True):
                 random = torch.randn(made.shape, generator=self._random)
                 total = total + (made * random).sum() * (2 / power) ** 0.5
-            slopes = torch.autograd.grad(total, weights, allow_unused=True)
-            for each, slope in zip(found, slopes, strict=True):
-                if slope is not None:
-                    each += slope.square()
-        return [each.double().numpy() for each in found]
+            for each, slope in zip(found, self._gradients(total, weights), strict=True):
+                each += np.square(slope) / len(self._parts)
+        return found
+
+    def _gradients(self, total: Any, weights: Sequence[Any]) -> list[Array]:
+        """Those of a number by weights, 0 where it does not depend on them."""
+        if not total.requires_grad:
+            return [np.zeros(weight.shape) for weight in weights]
+        grad = self._torch.autograd.grad
+        found = grad(total, weights, allow_unused=True, materialize_grads=True)
+        return [slope.double().numpy() for slope in found]
 
     def _losses(self, codes: Sequence[Codes]) -> Array:
-        """Those of the samples that are seen, and of those aside."""
+        """Those of each part of the samples."""
         weights = self._numbers(codes)
         with self._torch.no_grad():
             return np.array(
-                [sum(float(self._loss(n, weights)) for n in part) for part in (self._seen, self._aside) if part]
+                [sum(float(self._loss(n, weights)) for n in part) for part in self._parts]
             )
 
     def _loss(self, number: int, weights: Sequence[Any]) -> Any:
@@ -157,9 +165,5 @@ class _Search:
 
     def _numbers(self, codes: Sequence[Codes], *, slopes: bool = False) -> list[Any]:
         torch = self._torch
-        arrays = (
-            weight.numbers(each) for weight, each in zip(self._weights, codes, strict=True)
-        )
-        return [
-            torch.tensor(array, dtype=torch.float32, requires_grad=slopes) for array in arrays
-        ]
+        arrays = (weight.numbers(each) for weight, each in zip(self._weights, codes, strict=True))
+        return [torch.tensor(array, dtype=torch.float32, requires_grad=slopes) for array in arrays]

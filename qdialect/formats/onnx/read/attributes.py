@@ -38,7 +38,9 @@ def python_value(attribute: AttributeProto) -> Any:
 
 def ir_attribute(attribute: AttributeProto, store: BlobStore) -> Attribute:
     """Numbers, texts and lists of them readably, everything else as `#onnx.proto`."""
-    return _readable(attribute) or _serialized(attribute, store)
+    readable = _readable(attribute)
+    # The number 0 and an empty list are false.
+    return _serialized(attribute, store) if readable is None else readable
 
 
 def _readable(attribute: AttributeProto) -> Attribute | None:

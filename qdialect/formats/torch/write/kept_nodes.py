@@ -139,12 +139,10 @@ def _value(name: str, attribute: Attribute, weights: BlobStore) -> Any:
     if isinstance(attribute, ProtoAttr):
         from qdialect.formats.onnx.write.graph import node_attribute
 
-        found = node_attribute(name, attribute, weights)
-        if attribute.kind.data == "tensor":
-            return package("onnx.numpy_helper").to_array(found.t).reshape(-1).tolist()
-        if attribute.kind.data in ("int", "float"):
-            return package("onnx.helper").get_attribute_value(found)
-        raise UnsupportedError(f"attribute '{name}' has no form in PyTorch")
+        if attribute.kind.data != "tensor":
+            raise UnsupportedError(f"attribute '{name}' has no form in PyTorch")
+        array = package("onnx.numpy_helper").to_array(node_attribute(name, attribute, weights).t)
+        return array.reshape(-1).tolist()
     value = to_python(attribute)
     return string_list(attribute) if value is attribute else value
 
