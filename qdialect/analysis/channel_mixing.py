@@ -137,14 +137,17 @@ class _MixingWalk(LinearWalk):
 
     def of(self, value: SSAValue) -> Labels:
         """See `Walk`; what is asked for the labels of squares must not mix them."""
-        if value in self.squares:
-            self.classes.pin(self.squares.pop(value))
+        self._pin_squares(value)
         return super().of(value)
 
     def stop(self, value: SSAValue) -> None:
         """Nor may squares change."""
-        self.of(value)
+        self._pin_squares(value)
         super().stop(value)
+
+    def _pin_squares(self, value: SSAValue) -> None:
+        if value in self.squares:
+            self.classes.pin(self.squares.pop(value))
 
     def results(self, op: Operation, behavior: Behavior) -> Sequence[Labels] | None:
         """Squares are summed, fibres multiplied by one number or shifted by one."""

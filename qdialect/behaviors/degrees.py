@@ -221,7 +221,10 @@ class Alike:
             raise ValueError("elements get different weights")
         return self
 
-    __rmul__ = __truediv__ = __mul__
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Alike:
+        return self * other
 
 
 def homogeneity(op: Operation, behavior: Behavior) -> Homogeneity | None:

@@ -70,6 +70,11 @@ class Range:
         """Whether there is nothing to quantize: the range is the point zero."""
         return self.low == self.high
 
+    @property
+    def is_masked(self) -> bool:
+        """Whether it leaves out numbers that mask something."""
+        return not {HAS_MASKS, ONLY_MASKS}.isdisjoint(self.reasons)
+
 
 @dataclass(frozen=True)
 class Levels:
@@ -271,6 +276,17 @@ def _reasons(data: Distribution) -> tuple[str, ...]:
     if data.masked and ONLY_MASKS not in reasons:
         reasons.append(HAS_MASKS)
     return tuple(reasons)
+
+
+def with_room_for_masks(found: Range, count: int, levels: int) -> Range:
+    """A range of scores that goes on below, so far that a softmax of `count` of them makes less
+    than a step of its result, 1 / (levels - 1), of all that are masked together.
+
+    What masks is the least number of the range, low - d. The largest score of a row that is no
+    mask is not below low, so all masks have at most the share count exp(low - d) / exp(low), which
+    is 1 / (levels - 1) for d = log(count (levels - 1)).
+    """
+    return replace(found, low=found.low - math.log(max(count, 1) * (levels - 1)))
 
 
 def without_flat_tails(

@@ -27,15 +27,32 @@ from qdialect.quantization.values import offsets_of, real_array
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.weights import BlobStore
+
     Array = NDArray[np.float64]
 
 
 def correct_known(selection: Selection, grids: Grids) -> None:
     """Correct the biases of ops of which is known by how much."""
     for op, shift in grids.shifts.items():
-        acc = selection.ops[op].accumulator
-        assert acc is not None
-        lessen_bias(op, acc, shift, selection, grids)
+        behavior = selection.values.ctx.behaviors.get(op)
+        assert behavior is not None and behavior.accumulator is not None
+        if op in grids.only_weights:
+            _lessen_floats(op, behavior.accumulator, shift, selection.values.ctx.blobs)
+        else:
+            lessen_bias(op, behavior.accumulator, shift, selection, grids)
+
+
+def _lessen_floats(op: Operation, acc: Accumulator, shift: Array, store: BlobStore) -> None:
+    """Take the shift from the bias of a product of floats, which has one."""
+    assert acc.bias is not None
+    old = op.operands[acc.bias]
+    bias = real_array(old, store)
+    assert bias is not None and op.parent is not None
+    made = make_constant((bias - shift).astype(np.float32), element_type(old.type), store)
+    made.location = op.location
+    op.parent.insert_op_before(made, op)
+    op.operands[acc.bias] = made.result
 
 
 def lessen_bias(

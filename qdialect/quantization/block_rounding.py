@@ -8,15 +8,17 @@ of its operand are measured on samples (`hessians`); scales and zero points are 
 
 and the codes on them of little (w' - w) H (w' - w)^T (GPTQ, and from there one code after another;
 `numerics.weight_rounding`). H is damped as much as codes by one half of the samples say that they
-need to be good for the other.
+need to be good for the other.  Where a product has a bias, that takes up the mean of what its
+result is off by, (W' - W) E[x], and H is that of x - E[x].
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation
@@ -24,21 +26,30 @@ from xdsl.ir import Operation
 from qdialect.quantization.block_formats import block_format
 from qdialect.quantization.blocks import WEIGHTS_ONLY, Coded, coded_weight
 from qdialect.quantization.grids import Grids
-from qdialect.quantization.hessians import batches, measurable, moments
+from qdialect.quantization.hessians import Moments, batches, measurable, moments, rows_of
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.values import real_array
+from qdialect.quantization.shared_weights import is_lessened
+from qdialect.quantization.values import Values, real_array, reals_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdialect.quantization.recipe import Recipe
 
+    Array = NDArray[np.float64]
     Arrays = Mapping[str, NDArray[Any]]
 
 
 def gains(recipe: Recipe) -> bool:
     """Whether codes are few enough for their rounding to matter without being asked for."""
     return bool(recipe.only_weights) and block_format(recipe.weights).storage.width < 8
+
+
+class Rounded(NamedTuple):
+    """A weight, and what the bias is lessened by (None: it stays)."""
+
+    coded: Coded
+    shift: Array | None
 
 
 @dataclass
@@ -49,8 +60,8 @@ class BlockRounding:
     samples: Sequence[Arrays]
     engine: str
     #: what was found, by the number of the op, its weights and the recipe
-    _known: dict[tuple[int, bytes, str], Coded] = field(
-        default_factory=dict[tuple[int, bytes, str], "Coded"]
+    _known: dict[tuple[int, bytes, str], Rounded] = field(
+        default_factory=dict[tuple[int, bytes, str], "Rounded"]
     )
 
     def __call__(self, selection: Selection, grids: Grids) -> None:
@@ -65,7 +76,10 @@ class BlockRounding:
             assert array is not None
             digest = sha256(np.ascontiguousarray(array).tobytes()).digest()
             recipe = values.recipe
-            asked = f"{recipe.weights} {recipe.block} {recipe.scale_type} {recipe.per_channel}"
+            asked = (
+                f"{recipe.weights} {recipe.block} {recipe.scale_type} {recipe.per_channel} "
+                f"{recipe.correct_bias}"
+            )
             names[op] = number, digest, asked
         missing = [op for op, name in names.items() if name not in self._known]
         for batch in batches(missing):
@@ -73,10 +87,26 @@ class BlockRounding:
                 moments(values, batch, self.samples[first::2], self.engine) for first in range(2)
             ]
             for op in batch:
-                behavior = values.ctx.behaviors.get(op)
-                found = [half[op].second()[0] for half in halves if half[op].count]
-                if found and behavior is not None:
-                    self._known[names[op]] = coded_weight(values, op, behavior, found)
+                found = [half[op] for half in halves if half[op].count]
+                if found:
+                    self._known[names[op]] = _rounded(values, op, found)
         for op, name in names.items():
             if name in self._known:
-                grids.only_weights[op] = self._known[name]
+                grids.only_weights[op], shift = self._known[name]
+                if shift is not None:
+                    grids.shifts[op] = shift
+
+
+def _rounded(values: Values, op: Operation, halves: Sequence[Moments]) -> Rounded:
+    """The weight of an op for moments of its operand, of all samples or of each half of them."""
+    behavior = values.ctx.behaviors.get(op)
+    assert behavior is not None
+    if not is_lessened(op, values):
+        return Rounded(coded_weight(values, op, behavior, [h.second()[0] for h in halves]), None)
+    whole = reduce(Moments.joined, halves)
+    coded = coded_weight(values, op, behavior, [half.covariance()[0] for half in halves])
+    real = real_array(op.operands[1], values.ctx.blobs)
+    assert real is not None
+    errors = rows_of(op, reals_of(coded[1], coded[0]) - real)
+    assert errors is not None
+    return Rounded(coded, errors[0] @ whole.mean()[0])

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from qdialect.targets.base import Target
 
 _BIAS = Storage.of("i32")
+_FARTHEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -262,6 +263,9 @@ class _Assignment:
             port, array = behavior.operand_port(index), self._array(operand)
             if array is None or port.kind is PortKind.PLAIN:
                 continue
+            if self._is_masked(op):
+                # An infinite mask is as far as others are: where codes end.
+                array = np.clip(array, -_FARTHEST, _FARTHEST)
             if not np.isfinite(array).all():
                 return Refusal("grid", f"the {port.role} is not finite")
             if port.channels is not None:
@@ -280,6 +284,10 @@ class _Assignment:
             codes = np.clip(codes, params.storage.min, params.storage.max)
             self.grids.constants[op, index] = Constant(_stored(codes, params), params)
         return None
+
+    def _is_masked(self, op: Operation) -> bool:
+        found = self.values.range(op.results[0])
+        return found is not None and found.is_masked
 
     def _constant_qparams(
         self, op: Operation, index: int, array: NDArray[np.float64]

@@ -50,34 +50,38 @@ _LEAST_POSITIONS = 1024
 
 @dataclass
 class Moments:
-    """Sums over `count` vectors of each group: x x^T [groups, K, K] and x [groups, K], f32."""
+    """Sums over `count` vectors of each group: x x^T [groups, K, K] and x [groups, K], in f64: of
+    channels that are nearly constant a covariance is the small difference of large ones."""
 
-    products: NDArray[np.float32]
-    sums: NDArray[np.float32]
+    products: Array
+    sums: Array
     count: int = 0
 
     @staticmethod
     def of_rows(groups: int, depth: int) -> Moments:
         """Of no vectors yet."""
-        return Moments(
-            np.zeros((groups, depth, depth), np.float32), np.zeros((groups, depth), np.float32)
-        )
+        return Moments(np.zeros((groups, depth, depth)), np.zeros((groups, depth)))
 
     def add(self, columns: NDArray[np.float32]) -> None:
         """Take vectors [groups, K, positions] in, unless they overflow."""
-        products = columns @ columns.swapaxes(1, 2)
+        wide = columns.astype(np.float64)
+        products = wide @ wide.swapaxes(1, 2)
         if np.isfinite(products).all():
             self.products += products
-            self.sums += columns.sum(axis=2)
-            self.count += columns.shape[2]
+            self.sums += wide.sum(axis=2)
+            self.count += wide.shape[2]
+
+    def mean(self) -> Array:
+        """E[x] [groups, K]."""
+        return self.sums / max(self.count, 1)
 
     def second(self) -> Array:
         """E[x x^T]."""
-        return self.products.astype(np.float64) / max(self.count, 1)
+        return self.products / max(self.count, 1)
 
     def covariance(self) -> Array:
         """E[x x^T] - E[x] E[x]^T: what is lost when means are corrected."""
-        mean = self.sums.astype(np.float64) / max(self.count, 1)
+        mean = self.mean()
         return self.second() - mean[:, :, None] * mean[:, None, :]
 
     def joined(self, other: Moments) -> Moments:
@@ -175,7 +179,7 @@ def batches(ops: Sequence[Operation]) -> Iterator[list[Operation]]:
     batch, total = list[Operation](), 0
     for op in ops:
         groups, depth = shape_of_moments(op)
-        size = 4 * groups * depth * depth
+        size = 8 * groups * depth * depth
         if batch and total + size > LIMIT_BYTES:
             yield batch
             batch, total = [], 0

@@ -216,14 +216,16 @@ class _Tracer:
     def _own(self, source: SSAValue) -> tuple[int | None, bool]:
         """The dimension of the channels of `source`, and whether they are scores; None where it
         has one channel only, or none."""
-        shape = shape_of(source) if _is_real(source) else ()
+        if not _is_real(source):
+            return None, False
+        shape = shape_of(source)
         if (found := self._above(source)) is not None:
             path, carried, last = found
             for value, operand in path:
                 carried = None if carried is None else self._carried(value, operand, carried)
             if carried is not None and shape[carried] != 1:
                 return carried, last
-        dim, _ = _usual(len(shape), _is_real(source))
+        dim, _ = _usual(len(shape), is_real=True)
         return (None if dim is None or shape[dim] == 1 else dim), False
 
     def _above(self, source: SSAValue) -> tuple[list[tuple[SSAValue, int]], int, bool] | None:

@@ -50,7 +50,7 @@ from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.ops import AddOp, MulOp, ReduceSumOp, SubOp
 from qdialect.ops.component_keys import all_keys
-from qdialect.profile.ranges import HAS_MASKS, ONLY_MASKS, Range, max_of_channels
+from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.quant import DCastOp, QCastOp
 from qdialect.quantization.blocks import WEIGHTS_ONLY, weights_refusal
 from qdialect.quantization.coverage import kind_of
@@ -438,16 +438,18 @@ def _refusal(values: Values, op: Operation, behavior: Behavior | None) -> Refusa
             return Refusal("no-entry", f"the profile does not have {_name(values, value)}")
     if not isfinite(values.recipe.max_steps) or behavior.is_tied or behavior.has_weights:
         return None
-    masked = next((value for value in runtime if _is_masked(values.range(value))), None)
-    if masked is not None:
-        # The last code is that of the least score: a softmax would make e^-range of a mask, not 0.
-        return Refusal("masked", f"{_name(values, masked)} has masks, and no code is as far away")
-    return _amplification(values, op, behavior)
+    return _amplification(values, op, behavior) or _saturated_masks(values, runtime)
 
 
-def _is_masked(found: Range | None) -> bool:
-    """Whether a range leaves out numbers that mask something."""
-    return found is not None and not {HAS_MASKS, ONLY_MASKS}.isdisjoint(found.reasons)
+def _saturated_masks(values: Values, runtime: Sequence[SSAValue]) -> Refusal | None:
+    """Why values cannot be codes that mask something: the last code is that of the least score, of
+    which a softmax would make e^-range, and of a mask 0."""
+    for value in runtime:
+        found = values.range(value)
+        if found is not None and found.is_masked:
+            reason = f"{_name(values, value)} has masks, and no code is as far away"
+            return Refusal("masked", reason)
+    return None
 
 
 def _grows(op: Operation, behavior: Behavior | None, unbounded: set[SSAValue]) -> bool:

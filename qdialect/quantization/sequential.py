@@ -53,27 +53,28 @@ class Paired:
     x x'^T [groups, K, K], of x [groups, K]; and some of the pairs, if they are kept."""
 
     made: Moments
-    cross: NDArray[np.float32]
-    sums: NDArray[np.float32]
+    cross: Array
+    sums: Array
     stride: int = 0
     kept: list[tuple[Floats, Floats]] = field(default_factory=list["tuple[Floats, Floats]"])
 
     @staticmethod
     def of_rows(groups: int, depth: int) -> Paired:
         """Of no vectors yet."""
-        cross = np.zeros((groups, depth, depth), np.float32)
-        return Paired(Moments.of_rows(groups, depth), cross, np.zeros(cross.shape[:2], np.float32))
+        cross, sums = np.zeros((groups, depth, depth)), np.zeros((groups, depth))
+        return Paired(Moments.of_rows(groups, depth), cross, sums)
 
     def add(self, exact: Floats, made: Floats) -> None:
         """Take vectors [groups, K, positions] of both in, unless they overflow."""
-        products = exact @ made.swapaxes(1, 2)
+        wide = exact.astype(np.float64)
+        products = wide @ made.swapaxes(1, 2)
         if not np.isfinite(products).all():
             return
         before = self.made.count
         self.made.add(made)
         if self.made.count > before:
             self.cross += products
-            self.sums += exact.sum(axis=2)
+            self.sums += wide.sum(axis=2)
             if self.stride:
                 self.kept.append((exact[..., :: self.stride], made[..., :: self.stride]))
 
@@ -89,11 +90,11 @@ class Paired:
     def means(self) -> tuple[Array, Array]:
         """E[x] and E[x'] [groups, K]."""
         count = max(self.made.count, 1)
-        return self.sums.astype(np.float64) / count, self.made.sums.astype(np.float64) / count
+        return self.sums / count, self.made.sums / count
 
     def moments(self, centered: bool) -> tuple[Array, Array]:
         """E[x' x'^T] and E[x x'^T]; of vectors less their means if `centered`."""
-        second, cross = self.made.second(), self.cross.astype(np.float64) / self.made.count
+        second, cross = self.made.second(), self.cross / self.made.count
         if not centered:
             return second, cross
         mean, made = self.means()

@@ -8,7 +8,7 @@ may be any of the storage, around the zero point of each block.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from qdialect.qparams import QParams
 from qdialect.quantization.grids import Constant, Grids, bias_storage, sum_type
 from qdialect.quantization.hessians import array_of, measurable, rows_of
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.values import offsets_of, real_array, reals_of
+from qdialect.quantization.values import Values, offsets_of, real_array, reals_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,9 +99,13 @@ def shared_weights(selection: Selection, grids: Grids) -> list[SharedWeights]:
             continue
         if not measurable(op):
             continue
-        made = SharedWeights(constant, real, centered=False, alone=True)
+        made = SharedWeights(constant, real, is_lessened(op, selection.values), alone=True)
         groups.setdefault((weight, params, real.shape), made).ops.append(op)
-    return list(groups.values())
+    # Several ops take other means: no one knows what their biases would make up for.
+    return [
+        replace(each, centered=False) if each.alone and len(each.ops) > 1 else each
+        for each in groups.values()
+    ]
 
 
 def write_codes(each: SharedWeights, offsets: Codes, selection: Selection, grids: Grids) -> None:
@@ -109,7 +113,9 @@ def write_codes(each: SharedWeights, offsets: Codes, selection: Selection, grids
     before = each.constant
     made = Constant(each.codes(offsets), before.qparams)
     if each.alone:
-        grids.only_weights.update((op, (made.qparams, made.codes)) for op in each.ops)
+        for op in each.ops:
+            grids.only_weights[op] = made.qparams, made.codes
+            grids.shifts.pop(op, None)
         return
     fits = np.array([rows_fit(op, made, selection, grids) for op in each.ops]).all(axis=0)
     axis = accumulator_of(each.ops[0], selection).rhs_axis(each.ops[0])
@@ -120,6 +126,17 @@ def write_codes(each: SharedWeights, offsets: Codes, selection: Selection, grids
         grids.constants[op, acc.rhs] = Constant(codes, before.qparams)
 
 
+def is_lessened(op: Operation, values: Values) -> bool:
+    """Whether the bias of a product whose weights alone are codes makes up for their rounding: it
+    has one, of floats."""
+    behavior = values.ctx.behaviors.get(op)
+    acc = None if behavior is None else behavior.accumulator
+    if acc is None or acc.bias is None or acc.bias >= len(op.operands):
+        return False
+    known = real_array(op.operands[acc.bias], values.ctx.blobs) is not None
+    return known and values.recipe.correct_bias
+
+
 def write_shift(
     each: SharedWeights, means: tuple[Array, Array], selection: Selection, grids: Grids
 ) -> None:
@@ -127,7 +144,12 @@ def write_shift(
     with E[x] and E[x'] [groups, K] as `means` and the codes that are in `grids`."""
     (op,) = each.ops
     rows = rows_of(op, each.real)
-    made = rows_of(op, grids.constants[op, accumulator_of(op, selection).rhs].real())
+    alone = grids.only_weights.get(op)
+    if alone is None:
+        constant = grids.constants[op, accumulator_of(op, selection).rhs]
+    else:
+        constant = Constant(alone[1], alone[0])
+    made = rows_of(op, constant.real())
     assert rows is not None and made is not None
     exact, mean_made = (mean[:, :, None] for mean in means)
     grids.shifts[op] = (made @ mean_made - rows @ exact).reshape(-1)

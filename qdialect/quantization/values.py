@@ -3,7 +3,8 @@
 The key of a result is that of its op (`key#1` for the second), of an argument
 `input:name`.  A value without an entry of its own has the range of the values it is made
 of or made into by ops that only move elements or pick them by order, or that of what a
-function makes of the distribution of its operand; nothing is guessed.
+function makes of the distribution of its operand; nothing is guessed.  Where no op may stay
+float, the ranges of scores with masks go on below (`with_room_for_masks`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,12 +23,26 @@ from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.weight_rounding import Grid, nearest
-from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of
+from qdialect.ops import (
+    AddOp,
+    ConstantOp,
+    SoftmaxOp,
+    constant_array,
+    constant_of,
+    keys_of,
+    shape_of,
+)
 from qdialect.ops.component_keys import shared_key
 from qdialect.profile.distribution import Distribution, distribution, image
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.instrument import INPUT_PREFIX, is_float
-from qdialect.profile.ranges import Range, choose_range, max_of_channels, without_flat_tails
+from qdialect.profile.ranges import (
+    Range,
+    choose_range,
+    max_of_channels,
+    with_room_for_masks,
+    without_flat_tails,
+)
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
 from qdialect.qparams.parameters import Layout
@@ -134,6 +150,10 @@ class Values:
             self._derive_down(op)
         for op in reversed(list(block.ops)):
             self._derive_up(op)
+        if not isfinite(self.recipe.max_steps):
+            # Where scores with masks cannot stay float.
+            for op in block.ops:
+                self._make_room_for_masks(op)
 
     @property
     def block(self) -> Block:
@@ -222,6 +242,37 @@ class Values:
             value = op.operands[index]
             if float_value(value) and self._ranges.get(value) is None and only_user(value):
                 self._ranges[value] = joined
+
+    def _make_room_for_masks(self, op: Operation) -> None:
+        """Scores that a softmax takes and what adds masks to them reach as far down as masks
+        have to."""
+        if not isinstance(op, SoftmaxOp) or op.operands[0] in self.known:
+            return
+        scores, axis = op.operands[0], int(op.values["axis"])
+        found, count = self.range(scores), shape_of(scores)[axis]
+        if found is None or not found.is_masked:
+            return
+        scheme = self.recipe.activation_scheme(str(element_type(scores.type)))
+        low = with_room_for_masks(found, count, scheme.levels.count).low
+        pending = [(scores, low)]
+        while pending:
+            value, low = pending.pop()
+            found, owner = self.range(value), value.owner
+            if found is None or not found.is_masked or low >= found.low:
+                continue
+            self._ranges[value] = replace(found, low=low)
+            if not isinstance(owner, Operation):
+                continue
+            behavior = self.ctx.behaviors.get(owner)
+            if isinstance(owner, AddOp):
+                a, b = owner.operands
+                pending += [(a, low - self._high(b)), (b, low - self._high(a))]
+            elif behavior is not None and behavior.commutes:
+                pending += [(owner.operands[i], low) for i in tied_operands(owner, behavior)]
+
+    def _high(self, value: SSAValue) -> float:
+        found = self.range(value)
+        return 0.0 if found is None else found.high
 
 
 def _evaluator(

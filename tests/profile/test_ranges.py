@@ -22,6 +22,7 @@ from qdialect.profile.ranges import (
     divergence,
     max_of_channels,
     mean_squared_error,
+    with_room_for_masks,
 )
 from qdialect.profile.scheme import (
     DEGENERATE,
@@ -246,3 +247,21 @@ def test_arrays_per_tensor_axis_and_block() -> None:
     assert (searched.scale_array() <= axis.scale_array()).all()
     with pytest.raises(ValueError, match="do not divide"):
         array_qparams(weight, scheme, [(2, 3)])
+
+
+@given(
+    st.integers(1, 5000),
+    st.sampled_from([16, 256, 65536]),
+    st.floats(-50, 0),
+    st.floats(0, 50),
+    st.floats(0, 1),
+)
+def test_masks_are_less_than_a_step_of_a_softmax(
+    count: int, levels: int, low: float, high: float, largest: float
+) -> None:
+    found = with_room_for_masks(Range(low, high, ("masked",)), count, levels)
+    assert found.high == high and found.is_masked
+    best = low + largest * (high - low)
+    scores = np.array([best] + [found.low] * (count - 1))
+    shares = np.exp(scores - best)
+    assert shares[1:].sum() / shares.sum() <= 1 / (levels - 1) * (1 + 1e-9)

@@ -141,3 +141,39 @@ def test_a_target_that_takes_any_has_floats_of_four_bits(tmp_path: Path) -> None
     got = Interpreter(result.model.ctx, result.model.module).run(feeds)[0]
     assert sqnr(want, got) > 12
     assert str(result.model.module).count("!quant.uniform<f4E2M1FN:f32:{0:32, 1:1}") == 4
+
+
+@pytest.mark.parametrize("effort", [0, 2])
+def test_a_bias_makes_up_for_the_mean_error(tmp_path: Path, effort: int) -> None:
+    """Where the operands of a product have a mean; of a product without a bias nothing does."""
+    random = np.random.default_rng(7)
+    x = (random.normal(size=(64, 8, DEPTH)) * 0.3 + 2 * random.normal(size=DEPTH)).astype("f4")
+    w = (random.normal(size=(DEPTH, WIDTH)) * 0.2).astype("f4")
+    arrays = {"w": w, "b": random.normal(size=WIDTH).astype("f4")}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"], "product"),
+        helper.make_node("Add", ["p", "b"], ["y"], "sum"),
+    ]
+    ends = [
+        helper.make_tensor_value_info("x", 1, [8, DEPTH]),
+        helper.make_tensor_value_info("y", 1, [8, WIDTH]),
+    ]
+    named = [numpy_helper.from_array(a, n) for n, a in arrays.items()]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], named)
+    path, data = tmp_path / "f.onnx", tmp_path / "data.npz"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    np.savez(data, x=x[:48])
+    means, losses = [], []
+    for correct in (False, True):
+        recipe = Recipe(weights="u2", block=16, correct_bias=correct)
+        made = qd.quantize(
+            qd.load(path), data, target="onnxruntime", recipe=recipe, effort=effort
+        ).model
+        errors = []
+        for sample in x[48:]:
+            (got,) = Interpreter(made.ctx, made.module).run({"x": sample})
+            errors.append(got - (sample @ w + arrays["b"]))
+        means.append(float(np.abs(np.mean(errors, axis=(0, 1))).mean()))
+        losses.append(float(np.square(errors).mean()))
+    assert means[1] < means[0] / 2
+    assert losses[1] < losses[0]

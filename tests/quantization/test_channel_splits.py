@@ -6,33 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from qdialect.analysis.channel_groups import ChannelGroup
 from qdialect.analysis.channel_splits import find_splittable
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
 from qdialect.quantization.float_rewrites.splitting import split_channels, split_refusal
 from qdialect.quantization.preparation import prepare
-from qdialect.reference import Interpreter
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
+from tests.support.channel_models import constants, in_groups, opened, result
 from tests.support.exact_numbers import exact_results, random_rationals
 
 Split = tuple[ChannelGroup, Sequence[int]]
-
-
-def opened(text: str) -> Model:
-    ctx = new_context()
-    return Model(read_module(text, ctx), ctx)
-
-
-def result(model: Model) -> list[NDArray[np.float32]]:
-    shape = shape_of(model.function().body.block.args[0])
-    shape = tuple(2 if extent == -1 else extent for extent in shape)
-    x = np.random.default_rng(1).integers(-4, 5, shape).astype(np.float32)
-    return Interpreter(model.ctx, model.module).run([x])
 
 
 def some(model: Model, seed: int) -> list[Split]:
@@ -59,17 +45,6 @@ def test_functions_of_generated_networks_stay() -> None:
         for was, now in zip(before, result(model), strict=True):
             np.testing.assert_allclose(now, was, atol=2e-6 * np.abs(was).max())
     assert count > 40
-
-
-def constants(**shapes: tuple[int, ...]) -> str:
-    """Constants of small integers by chance."""
-    lines: list[str] = []
-    for name, shape in shapes.items():
-        array = np.random.default_rng(len(lines)).integers(-3, 4, shape).astype("<f4")
-        kind = f"tensor<{'x'.join(map(str, shape))}xf32>"
-        data = array.tobytes().hex()
-        lines.append(f'%{name} = nn.constant dense<"0x{data}"> : {kind} : {kind}')
-    return "\n".join(lines)
 
 
 def depthwise(middle: str = "", last: str = "%3") -> str:
@@ -146,17 +121,5 @@ def test_reasons_for_refusal() -> None:
 
 @pytest.mark.parametrize("weight", [(4, 2, 1, 1), (8, 1, 1, 1)])
 def test_groups_of_several_channels_are_left(weight: tuple[int, ...]) -> None:
-    count, groups = weight[0], 4 // weight[1]
-    kinds = [f"tensor<1x{n}x2x2xf32>" for n in (2, 4, count, 3)]
-    model = opened(
-        f"""
-    func.func @main(%x: {kinds[0]}) -> {kinds[3]} {{
-      {constants(a=(4, 2, 1, 1), b=weight, c=(3, count, 1, 1))}
-      %0 = nn.conv2d %x, %a : ({kinds[0]}, tensor<4x2x1x1xf32>) -> {kinds[1]}
-      %1 = nn.conv2d %0, %b groups {groups}
-        : ({kinds[1]}, tensor<{"x".join(map(str, weight))}xf32>) -> {kinds[2]}
-      %2 = nn.conv2d %1, %c : ({kinds[2]}, tensor<3x{count}x1x1xf32>) -> {kinds[3]}
-      return %2 : {kinds[3]}
-    }}"""
-    )
+    model = in_groups(4, weight, 4 // weight[1])
     assert find_splittable(model.function(), model.ctx) == []

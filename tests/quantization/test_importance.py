@@ -39,6 +39,23 @@ def test_a_small_branch_counts_as_much_as_it_is(engine: str) -> None:
     assert total == pytest.approx(1.0, rel=0.1) and twice == pytest.approx(1.0, rel=0.1)
 
 
+def test_a_value_without_a_rank_is_passed_by() -> None:
+    """As a loop gives it, whose states may grow."""
+    ctx, free = new_context(), "tensor<*xf32>"
+    text = f"""
+func.func @main(%x: {T} {{nn.name = "x"}}) -> {T} {{
+  %0 = onnx.node "Identity" (%x) {{nn.key = "free"}} : ({T}) -> {free}
+  %1 = onnx.node "Identity" (%0) {{nn.key = "fixed"}} : ({free}) -> {T}
+  %2 = nn.add %1, %1 {{nn.key = "twice"}} : ({T}, {T}) -> {T}
+  func.return %2 : {T}
+}}"""
+    module = read_module(text, ctx)
+    sample = {"x": np.ones((64, 64), np.float32)}
+    found = measured(module, ctx, [sample], "onnxruntime")
+    numbers = [n for n, _ in enumerate(numbered(Interpreter(ctx, module).function()))]
+    assert list(found.importance) == numbers[-1:]
+
+
 def test_generated_networks_stay_as_they_are() -> None:
     found = 0
     for seed in range(12):

@@ -17,12 +17,16 @@ from tests.quantization.quantize_support import sqnr
 STEPS, WIDTH = 12, 8
 
 
-def write(folder: Path, mask: float, *, chosen: bool) -> tuple[Path, Path]:
-    """Words that look at those before them: masks are added, or chosen in the place of scores."""
+def write(folder: Path, mask: float, *, chosen: bool, size: float = 1.0) -> tuple[Path, Path]:
+    """Words that look at those before them: masks are added, or chosen in the place of scores.
+    `size` is that of the weights that make scores."""
     random = np.random.default_rng(3)
     later = np.triu(np.ones((STEPS, STEPS), bool), 1)
+    sizes = {"q": size, "k": size, "v": 1.0, "o": 1.0}
     weights = {
-        **{name: random.normal(size=(WIDTH, WIDTH)).astype("f4") for name in "qkvo"},
+        **{
+            name: (s * random.normal(size=(WIDTH, WIDTH))).astype("f4") for name, s in sizes.items()
+        },
         "root": np.float32(6),
         "masks": np.where(later, np.float32(mask), np.float32(0)),
         "later": later,
@@ -64,7 +68,51 @@ def test_masked_scores_stay_float(tmp_path: Path, mask: float, chosen: bool) -> 
     model = qd.load(path)
     found = qd.quantize(model, data)
     left = {left.key: left.code for left in found.coverage.left}
-    assert left["shares"] == "masked"
-    assert left["scores"] == ("moves-floats" if chosen else "masked")
+    assert left["shares"] in ("amplifies", "masked")
+    assert left["scores"] == ("float-result" if chosen else "masked")
     assert not {"xq", "products", "mixed", "y"} & left.keys()
     assert sqnr(model, found.model, data) > 25
+
+
+@pytest.mark.parametrize("chosen", [False, True], ids=["added", "chosen"])
+@pytest.mark.parametrize("mask", [-1e4, -1e9, float(np.finfo(np.float32).min), -np.inf])
+@pytest.mark.parametrize("size", [1.0, 0.1])
+def test_masks_in_integers_are_far_enough_away(
+    tmp_path: Path, mask: float, chosen: bool, size: float
+) -> None:
+    """Where nothing stays float; of small scores the least is not much less than the largest."""
+    path, data = write(tmp_path, mask, chosen=chosen, size=size)
+    model = qd.load(path)
+    found = qd.quantize(model, data, target="tosa")
+    assert not found.coverage.left
+    assert sqnr(model, found.model, data) > 28
+
+
+def test_masks_that_come_in(tmp_path: Path) -> None:
+    """The grid of what is added to scores reaches so far that no sum is a score."""
+    text = """
+func.func @main(
+    %x: tensor<2x4xf32> {nn.name = "x"}, %keep: tensor<2x4xf32> {nn.name = "keep"}
+) -> tensor<2x4xf32> {
+  %one = nn.constant dense<1.0> : tensor<f32> : tensor<f32>
+  %far = nn.constant dense<-1.0e9> : tensor<f32> : tensor<f32>
+  %0 = nn.sub %one, %keep {nn.key = "drop"} : (tensor<f32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = nn.mul %0, %far {nn.key = "masks"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %2 = nn.add %x, %1 {nn.key = "scores"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %3 = nn.softmax %2 axis 1 {nn.key = "shares"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  func.return %3 : tensor<2x4xf32>
+}"""
+    path, data = tmp_path / "net.mlir", tmp_path / "data.npz"
+    path.write_text(text)
+    random = np.random.default_rng(5)
+    x = random.uniform(-1, 1, size=(16, 2, 4)).astype("f4")
+    np.savez(data, x=x, keep=(np.arange(4) < random.integers(1, 5, size=(16, 2, 1))).astype("f4"))
+    model = qd.load(path)
+    found = qd.quantize(model, data, target="tosa")
+    assert not found.coverage.left
+    samples = np.load(data)
+    for one, keep in zip(samples["x"], samples["keep"], strict=True):
+        (made,) = qd.run(found.model, {"x": one, "keep": keep}).values()
+        assert (made[keep == 0] == 0).all()
+        (expected,) = qd.run(model, {"x": one, "keep": keep}).values()
+        assert np.abs(made - expected).max() < 0.03

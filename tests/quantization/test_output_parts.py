@@ -240,3 +240,19 @@ def test_scores_are_a_softmax_and_vectors(tmp_path: Path) -> None:
         w=kernel(10, 3, 1, 1),
     )
     assert (dense.scores, vector.scores, image.scores) == (True, True, False)
+
+
+def test_what_is_no_float_has_no_channels(tmp_path: Path) -> None:
+    text = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x4xi1> {
+  %w = nn.constant dense<1.0> : tensor<4x3xf32> : tensor<4x3xf32>
+  %0 = nn.constant dense<0.0> : tensor<4xf32> : tensor<4xf32>
+  %1 = nn.fully_connected %x, %w : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<2x4xf32>
+  %2 = nn.compare %1, %0 mode gt : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xi1>
+  func.return %2 : tensor<2x4xi1>
+}"""
+    path = tmp_path / "net.mlir"
+    path.write_text(text)
+    model = qd.load(path)
+    (part,) = parts_of(model.module, model.ctx)
+    assert (part.channel, part.scores) == (None, False)

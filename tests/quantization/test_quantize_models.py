@@ -105,7 +105,7 @@ def test_a_relu_is_in_the_range_of_its_convolution(tmp_path: Path) -> None:
 
 
 def test_steep_functions_stay_float(tmp_path: Path) -> None:
-    path, data = write(tmp_path, "log")
+    path, data = write(tmp_path, "sqrt")
     result = qd.quantize(qd.load(path), data, recipe=Recipe(), engine="numpy")
     assert [(left.key, left.code) for left in result.coverage.left] == [("function", "amplifies")]
     with pytest.raises(qd.QError, match="1 ops are left float") as info:

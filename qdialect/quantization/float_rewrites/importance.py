@@ -87,10 +87,10 @@ def importances(
 
 def _fits(value: SSAValue, ctx: QContext) -> bool:
     """Whether noise in a value counts: it is computed, not copied."""
-    if not isinstance(value.owner, Operation) or DYNAMIC in shape_of(value):
-        return False
-    behavior = ctx.behaviors.get(value.owner)
-    return behavior is not None and not behavior.commutes
+    owner = value.owner
+    behavior = ctx.behaviors.get(owner) if isinstance(owner, Operation) else None
+    # What an op gives of which nothing is declared may have no rank.
+    return behavior is not None and not behavior.commutes and DYNAMIC not in shape_of(value)
 
 
 def _add_argument(function: FuncOp, value: SSAValue) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from qdialect.analysis.channel_groups import ChannelGroup
 from qdialect.analysis.channel_labels import Labels, Term
 from qdialect.analysis.channel_mixing import Block, Matrices, Mixable, fibre_dim
 from qdialect.context import QContext
@@ -59,26 +60,15 @@ def mixed_constants(
     """What constant operands, by op and number, would be. ValueError as in `mix_channels`."""
     changes = list(changes)
     gains = {id(gain): gain for mixable, _, _ in changes for gain in mixable.gains}
-    arrays = scaled_constants([(gain.group, gain.factors) for gain in gains.values()], ctx)
+    arrays = dict(scaled_constants([(gain.group, gain.factors) for gain in gains.values()], ctx))
     for mixable, block, matrix in changes:
-        change = _mix(block, matrix)
-        for absorber in mixable.group.absorbers:
-            use = absorber.op, absorber.operand
-            for term in absorber.terms:
-                if np.isin(np.abs(term.labels), block.classes).any():
-                    array = arrays.get(use)
-                    array = (
-                        constant_numbers(use, ctx).astype(np.float64) if array is None else array
-                    )
-                    arrays[use] = changed(array, term, block.classes, change)
+        change_constants(arrays, mixable.group, block.classes, _mix(block, matrix), ctx)
     return arrays
 
 
 def mixed_value(array: Array, labels: Labels, block: Block, matrix: Array) -> Array:
     """What a value with these labels would be; further dimensions come first."""
-    if not np.isin(np.abs(labels), block.classes).any():
-        return array
-    return changed(array, Term(labels, 1), block.classes, _mix(block, matrix))
+    return changed_value(array, labels, block.classes, _mix(block, matrix))
 
 
 def _mix(block: Block, matrix: Array) -> Change:
@@ -98,7 +88,34 @@ def _mix(block: Block, matrix: Array) -> Change:
     return lambda fibres, sign: fibres @ sides[sign].T
 
 
-def changed(array: Array, term: Term, block: Sequence[int], change: Change) -> Array:
+def change_constants(
+    arrays: dict[tuple[Operation, int], Array],
+    group: ChannelGroup,
+    block: Sequence[int],
+    change: Change,
+    ctx: QContext,
+) -> None:
+    """Note in `arrays` what constant operands, by op and number, would be after one more change: of
+    the classes of a block of a group."""
+    for absorber in group.absorbers:
+        use = absorber.op, absorber.operand
+        for term in absorber.terms:
+            if np.isin(np.abs(term.labels), block).any():
+                array = arrays.get(use)
+                if array is None:
+                    array = constant_numbers(use, ctx).astype(np.float64)
+                arrays[use] = _changed(array, term, block, change)
+
+
+def changed_value(array: Array, labels: Labels, block: Sequence[int], change: Change) -> Array:
+    """What a value with these labels would be after a change of the classes of a block; further
+    dimensions come first."""
+    if not np.isin(np.abs(labels), block).any():
+        return array
+    return _changed(array, Term(labels, 1), block, change)
+
+
+def _changed(array: Array, term: Term, block: Sequence[int], change: Change) -> Array:
     """A constant with the elements of a block replaced, fibre by fibre."""
     dim = fibre_dim(term.labels)
     assert dim is not None

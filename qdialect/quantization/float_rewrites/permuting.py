@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation
 
 from qdialect.analysis.channel_groups import ChannelGroup
-from qdialect.analysis.channel_labels import Labels, Term
+from qdialect.analysis.channel_labels import Labels
 from qdialect.context import QContext
-from qdialect.quantization.float_rewrites.apply import constant_numbers, replace_constants
-from qdialect.quantization.float_rewrites.mixing import Change, changed
+from qdialect.quantization.float_rewrites.apply import replace_constants
+from qdialect.quantization.float_rewrites.mixing import Change, change_constants, changed_value
 
 Array = NDArray[np.float64]
 
@@ -47,15 +47,7 @@ def permuted_constants(
     """What constant operands, by op and number, would be. ValueError as in `permute_channels`."""
     arrays: dict[tuple[Operation, int], Array] = {}
     for group, block, order in changes:
-        change = _permute(block, order)
-        for absorber in group.absorbers:
-            use = absorber.op, absorber.operand
-            for term in absorber.terms:
-                if np.isin(np.abs(term.labels), block).any():
-                    array = arrays.get(use)
-                    if array is None:
-                        array = constant_numbers(use, ctx).astype(np.float64)
-                    arrays[use] = changed(array, term, block, change)
+        change_constants(arrays, group, block, _permute(block, order), ctx)
     return arrays
 
 
@@ -63,9 +55,7 @@ def permuted_value(
     array: Array, labels: Labels, block: Sequence[int], order: NDArray[np.int64]
 ) -> Array:
     """What a value with these labels would be; further dimensions come first."""
-    if not np.isin(np.abs(labels), block).any():
-        return array
-    return changed(array, Term(labels, 1), block, _permute(block, order))
+    return changed_value(array, labels, block, _permute(block, order))
 
 
 def _permute(block: Sequence[int], order: NDArray[np.int64]) -> Change:

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.context import new_context
 from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError
-from qdialect.formats.onnx.write import evaluate_node
+from qdialect.formats.onnx.write import OrtEngine, evaluate_node
 
 
 def kept(module: Any) -> list[NodeOp]:
@@ -90,6 +90,7 @@ def test_all_kinds_of_attributes() -> None:
     node = helper.make_node("Anything", ["x"], ["y"], "n", domain="org.example")
     given = [
         helper.make_attribute("i", 3),
+        helper.make_attribute("zero", 0),
         helper.make_attribute("f", 0.1),
         helper.make_attribute("s", "text"),
         helper.make_attribute("latin", b"\xff\xfe"),
@@ -222,6 +223,19 @@ def test_changed_opset_refuses_nodes_that_changed() -> None:
         export(ctx, module, opset=18)
     ctx, module = load(unary("Softsign", [3, 4], opset=17))
     assert export(ctx, module, opset=18).opset_import[0].version == 18
+
+
+def test_a_later_opset_keeps_nodes_that_it_gave_attributes() -> None:
+    b = ModelBuilder(13)
+    b.node("Shape", [b.input("x", ["n", 3])], "extents")
+    b.node("Cast", ["extents"], "y", to=TensorProto.FLOAT)
+    b.output("y", shape=[2])
+    ctx, module = load(b.model())
+    assert [node.op_type.data for node in kept(module)] == ["Shape", "Cast"]
+    written = export(ctx, module, opset=25)
+    assert written.opset_import[0].version == 25
+    made = OrtEngine(written, optimize=False).run({"x": np.zeros((4, 3), np.float32)})
+    assert made["y"].tolist() == [4, 3]
 
 
 @pytest.mark.parametrize("opset", [13, 17])

@@ -133,6 +133,20 @@ def test_onnx_networks_before_and_after(seed: int, tmp_path: Path) -> None:
             assert check(each, samples=1, seed=seed) == (0, 0)
 
 
+def test_a_kept_node_with_an_attribute_of_0(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    node = helper.make_node("GatherElements", ["x", "i"], ["y"], "gather", axis=0)
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3]) for n in ("x", "y"))
+    indices = numpy_helper.from_array(np.array([[1, 0, 1], [0, 0, 1]]), "i")
+    graph = helper.make_graph([node], "net", [x], [y], [indices])
+    opset = helper.make_opsetid("", 17)
+    save(helper.make_model(graph, opset_imports=[opset], ir_version=8), tmp_path / "m.onnx")
+    model = qd.load(tmp_path / "m.onnx")
+    assert [op.op_type.data for op in model.function().walk() if isinstance(op, NodeOp)]
+    assert check(model) == (0, 0)
+
+
 # -- elementwise, all codes -----------------------------------------------------------
 
 ALL = np.arange(-128, 128).astype(np.int8)

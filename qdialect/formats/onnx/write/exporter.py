@@ -35,6 +35,7 @@ from qdialect.formats.onnx.write.kernels import (
     Version,
 )
 from qdialect.formats.onnx.write.quantization import (
+    OPSET_OF_4_BITS,
     STORAGES,
     packed,
     storage_code,
@@ -170,6 +171,19 @@ class Exporter:
         width = quantized.qparams.storage.width if quantized is not None else width
         raw = packed(array, width) if 1 < width < 8 else bytes_of(array)
         return self.graph.initializer(self.key(op), code, array.shape, raw)
+
+    def castable(self, op: ConstantOp, *, transposed: bool = False) -> str:
+        """The codes of a quantized constant in a type that Cast takes: those of 4 bits in 8 where
+        the opset is older than integers of 4 bits."""
+        quantized = quant_element(op.result.type)
+        assert quantized is not None
+        storage = quantized.qparams.storage
+        if storage.width != 4 or self.opset >= OPSET_OF_4_BITS:
+            return self.constant(op, transposed=transposed)
+        array = constant_array(op, self.ctx.blobs)
+        array = array.T if transposed else array
+        code = STORAGES["i8" if storage.signed else "u8"]
+        return self.graph.initializer(f"{self.key(op)}_bytes", code, array.shape, bytes_of(array))
 
     def floats(self, value: SSAValue) -> str:
         """The tensor of a value's real numbers: dequantized if it is quantized."""

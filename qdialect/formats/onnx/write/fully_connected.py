@@ -55,7 +55,8 @@ def _transposed(exporter: Exporter, weight: SSAValue) -> str | None:
     if isinstance(owner, DCastOp) and isinstance(owner.input.owner, ConstantOp):
         quantized = quant_element(owner.input.type)
         if quantized is not None:
-            tensor = exporter.constant(owner.input.owner, transposed=True)
+            write = exporter.castable if AT_LOAD in owner.attributes else exporter.constant
+            tensor = write(owner.input.owner, transposed=True)
             return _dequantized(exporter, tensor, quantized.qparams, owner)
     return None
 

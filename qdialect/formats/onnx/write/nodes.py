@@ -97,8 +97,9 @@ def write_dcast(exporter: Exporter, op: DCastOp) -> None:
     key, qparams = exporter.key(op), quantized.qparams
     name = exporter.claim(op.result, exporter.output_names(op, key)[0])
     params = string_list(op.attributes.get(PARAMS))
-    source = exporter.tensor(op.input)
-    if AT_LOAD in op.attributes:
+    weight = constant_of(op.input) if AT_LOAD in op.attributes else None
+    source = exporter.tensor(op.input) if weight is None else exporter.castable(weight)
+    if weight is not None:
         write_cast_and_scaled(exporter.graph, source, name, qparams, key, len(shape_of(op.input)))
     elif not write_scaled(exporter, op, source, name, key, params):
         write_dequantize(exporter.graph, source, name, qparams, key, exporter.opset, params)

@@ -86,6 +86,9 @@ _REVISED = frozenset(
         "Upsample",
     }
 )
+#: attributes that say, if they are left out, what nodes did that could not have them: of casts,
+#: `saturate` and `round_mode` are of small floats, which came with them
+_AS_BEFORE = frozenset({"allowzero", "layout", "reduction", "round_mode", "saturate", "start"})
 
 
 def opset_for(function: FuncOp, oldest: bool = False) -> int:
@@ -182,7 +185,8 @@ def _is_changed(kind: str, source: int, target: int) -> bool:
     if any(later.get(name) != form for name, form in known.items()):
         return True
     # A new attribute with a default may be what older nodes did, or not.
-    if any(later[name][1:] != (False, b"") for name in later.keys() - known.keys()):
+    added = later.keys() - known.keys() - _AS_BEFORE
+    if any(later[name][1:] != (False, b"") for name in added):
         return True
     inputs = _values(new.inputs)
     if any(

@@ -30,6 +30,9 @@ STORAGES = {
     "i2": 26,
 }
 
+#: the opset with which ONNX's own ops took integers of 4 bits
+OPSET_OF_4_BITS = 21
+
 
 def storage_code(qparams: QParams) -> int:
     """The ONNX element type of stored values; UnsupportedError if ONNX has none."""
@@ -69,7 +72,7 @@ def required_opset(qparams: QParams) -> int:
 
 def _domain(graph: GraphWriter, qparams: QParams, opset: int) -> str:
     """ONNX's own ops took 4 and 16 bits with opset 21; before, Microsoft's do."""
-    wide = qparams.storage.width in (4, 16) and opset < 21
+    wide = qparams.storage.width in (4, 16) and opset < OPSET_OF_4_BITS
     return "com.microsoft" if wide else ""
 
 
