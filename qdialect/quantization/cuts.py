@@ -30,19 +30,19 @@ MOST = 6
 
 @dataclass(frozen=True)
 class Stretch:
-    """Ops of a block, the groups of weights in it by their numbers, and the open values that it
-    makes for what is below and for the caller."""
+    """Ops of a block, the groups by their numbers whose last op is in it, those with all ops in it,
+    and the open values that it makes for what is below and for the caller."""
 
     ops: Sequence[Operation]
     groups: Sequence[int]
+    whole: Sequence[int]
     results: Sequence[SSAValue]
 
 
 def stretches(
     block: Block, groups: Sequence[Collection[Operation]], most: int = MOST
 ) -> list[Stretch]:
-    """The blocks of a function, in order; a group of ops in several blocks is in none, nor are ops
-    behind the last weights of which nothing is live."""
+    """The blocks of a function that have the last op of a group, in order."""
     ops = [op for op in block.ops if not isinstance(op, ReturnOp)]
     owner = {op: number for number, each in enumerate(groups) for op in each}
     place = {op: n for n, op in enumerate(ops)}
@@ -67,14 +67,14 @@ def stretches(
     while start < len(ops):
         end = _end(ops, owner, live, start, most)
         part = ops[start : end + 1]
-        inside = {owner[op] for op in part if op in owner}
-        here = set(part)
-        whole = [n for n in sorted(inside) if here.issuperset(groups[n])]
+        inside = sorted({owner[op] for op in part if op in owner})
+        last_here = [n for n in inside if all(place[op] <= end for op in groups[n])]
+        whole = [n for n in last_here if all(place[op] >= start for op in groups[n])]
         made = [value for op in part for value in op.results if value in opened]
         results = [value for value in made if last[value] > end or value in returned]
-        found.append(Stretch(part, whole, results))
+        found.append(Stretch(part, last_here, whole, results))
         start = end + 1
-    return [each for each in found if each.groups and each.results]
+    return [each for each in found if each.groups]
 
 
 def _end(

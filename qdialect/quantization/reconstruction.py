@@ -2,13 +2,13 @@
 
 Errors of the weights of a layer may cancel behind the next, or be wiped out by a function between
 them, which no loss of a layer alone can see.  So the function is cut into blocks (`cuts`), and of
-one after the other the codes w', within one step of those they start from, are chosen for least
+one after the other, when its layers are rounded, the codes w' are chosen again for least
 
     sum over results of  E[ (f(x'; w') - z)^2 ] / E[ z^2 ]
 
-with z what the float model has there, and x' what the quantized blocks above give (block
-reconstruction: Li et al., BRECQ, 2021). Biases stay as they were corrected for the codes at the
-start (`write_shift`). Who follows the slopes through a block is handed in (`Solver`).
+with z what the float model has there, and x' what the quantized blocks above give, whose codes are
+final (block reconstruction: Li et al., BRECQ, 2021). Biases stay as they were corrected for the
+codes of the layers (`write_shift`). Who follows the slopes through a block is handed in (`Solver`).
 
 A block is a function of its own, of the values that come from above and of its weights, with the
 casts of the quantized model inside:
@@ -78,7 +78,7 @@ class Solver(Protocol):
     """Follows slopes."""
 
     def solved(self, problem: Problem) -> Sequence[Codes]:
-        """Codes of each weight that are no worse than those they start from: those, where slopes
+        """Codes of each weight; those they start from, where nothing better is found or slopes
         cannot be followed through the block."""
         ...
 
@@ -88,11 +88,13 @@ def problem_of(
     grids: Grids,
     stretch: Stretch,
     inside: Sequence[SharedWeights],
+    floats: Sequence[SharedWeights],
     samples: Sequence[Arrays],
     engine: str,
 ) -> Problem:
-    """The problem of a block with the weights `inside`."""
-    places = [(op, _place(op, selection)) for each in inside if each.alone for op in each.ops]
+    """The problem of a block with the weights `inside`, where those of `floats` are not coded."""
+    uncoded = [*floats, *(each for each in inside if each.alone)]
+    places = [(op, _place(op, selection)) for each in uncoded for op in each.ops]
     copy = quantized_copy(selection, grids, places)
     results = [
         copy.ops[value.owner].results[value.index]
@@ -147,7 +149,9 @@ def _function(
             outside[value] = None
     taken = [*((value,) for value in outside), *weights]
     body = Block(arg_types=[values[0].type for values in taken])
-    mapped = {value: arg for values, arg in zip(taken, body.args, strict=True) for value in values}
+    mapped: dict[SSAValue, SSAValue] = {}
+    for values, arg in zip(taken, body.args, strict=True):
+        mapped.update(dict.fromkeys(values, arg))
     for op in sorted(needed, key=lambda each: order[each]):
         body.add_op(op.clone(mapped))
     body.add_op(ReturnOp(*(mapped[value] for value in results)))

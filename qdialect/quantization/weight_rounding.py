@@ -6,7 +6,7 @@
 | `descent` | from there, one weight after another |
 | `sequential` | as `descent`, on operands of the quantized model (`sequential`) |
 | `adaround` | from there, with what is behind the op (`numerics.soft_rounding`) |
-| `blocks` | from there, of several ops together (`reconstruction`) |
+| `blocks` | from there, of several ops together, block after block (`reconstruction`) |
 
 Between the choice of qparams and the writing of constants, the codes of the weights of each
 contraction are chosen again on the same qparams (`numerics.weight_rounding`), by the moments of
@@ -43,7 +43,7 @@ from qdialect.numerics.weight_rounding import (
     nearest,
 )
 from qdialect.profile.model_identity import identify
-from qdialect.quantization.cuts import stretches
+from qdialect.quantization.cuts import Stretch, stretches
 from qdialect.quantization.dynamic import DYNAMIC
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.hessians import Moments, batches, measurable, moments
@@ -53,6 +53,7 @@ from qdialect.quantization.selection import Selection
 from qdialect.quantization.sequential import STAGES, expected_of, paired, shifted_rows
 from qdialect.quantization.shared_weights import (
     SharedWeights,
+    current,
     shared_weights,
     write_codes,
     write_shift,
@@ -154,47 +155,77 @@ class WeightRounding:
         if not self._is_sequential:
             # Of what an op takes in the float model those were chosen already.
             shared = [each for each in shared if not each.alone]
-        start = "adaround" if self.method == "blocks" else self.method
-        whole = self._digest(selection, start)
+        whole = self._digest(selection)
         numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
-        for first, others in self._stages(shared, selection):
+        names = {each: _name(each, numbers, whole) for each in shared}
+        if self.method != "blocks":
+            self._by_layers(selection, grids, shared, shared, names)
+        else:
+            floats = shared
+            for part in stretches(selection.values.block, [each.ops for each in shared]):
+                layers = [shared[n] for n in part.groups]
+                self._by_layers(selection, grids, layers, floats, names)
+                floats = [each for each in floats if each not in layers]
+                inside = {shared[n]: names[shared[n]] for n in part.whole}
+                self._together(selection, grids, part, inside, floats)
+        self._for_later(selection)
+
+    def _by_layers(
+        self,
+        selection: Selection,
+        grids: Grids,
+        layers: Sequence[SharedWeights],
+        floats: Sequence[SharedWeights],
+        names: Mapping[SharedWeights, str],
+    ) -> None:
+        """Choose the codes of `layers`, stage after stage; those of `floats` are not chosen yet."""
+        for first, others in self._stages(layers, selection):
             stage = [*first, *others]
-            names = {each: _name(each, numbers, whole) for each in stage}
             missing = [each for each in stage if self._find(names[each]) is None]
             order: deque[tuple[SharedWeights, Means | None]] = deque()
-            problems = self._problems(selection, grids, missing, first, shared, order)
+            problems = self._problems(selection, grids, missing, first, floats, order)
             for codes in self.solve(problems):
                 each, means = order.popleft()
                 self._keep(names[each], Rounded(codes, means))
             for each in stage:
                 if (found := self._find(names[each])) is not None:
                     write_codes(each, found.codes, selection, grids)
+                    for op in each.ops:
+                        # It was of other codes.
+                        grids.shifts.pop(op, None)
                     if found.means is not None:
                         write_shift(each, found.means, selection, grids)
             # What is below sees what was written here.
-            shared = [each for each in shared if each not in stage]
-        if self.method == "blocks":
-            self._by_blocks(selection, grids)
-        self._for_later(selection)
+            floats = [each for each in floats if each not in stage]
 
-    def _by_blocks(self, selection: Selection, grids: Grids) -> None:
-        """Choose codes again, block after block, from those that are in `grids`."""
+    def _together(
+        self,
+        selection: Selection,
+        grids: Grids,
+        part: Stretch,
+        named: Mapping[SharedWeights, str],
+        floats: Sequence[SharedWeights],
+    ) -> None:
+        """Choose codes of weights in a block again, for what it gives; those of `floats` are not
+        chosen yet."""
         assert self.solver is not None
-        shared = [each for each in shared_weights(selection, grids) if _is_final(each)]
-        whole = self._digest(selection, "blocks")
-        numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
-        for part in stretches(selection.values.block, [each.ops for each in shared]):
-            inside = [shared[n] for n in part.groups]
-            names = [_name(each, numbers, whole) for each in inside]
-            if any(self._find(name) is None for name in names):
-                problem = problem_of(selection, grids, part, inside, self.samples, self.engine)
-                for name, each, codes in zip(
-                    names, inside, self.solver.solved(problem), strict=True
-                ):
-                    self._keep(name, Rounded(as_rows(each, codes), None))
-            for name, each in zip(names, inside, strict=True):
-                if (known := self._find(name)) is not None:
-                    write_codes(each, known.codes, selection, grids)
+        inside = {
+            current(each, selection, grids): f"{name}-together"
+            for each, name in named.items()
+            if not each.centered or len(each.ops) == 1
+        }
+        if not inside or not part.results:
+            return
+        if any(self._find(name) is None for name in inside.values()):
+            problem = problem_of(
+                selection, grids, part, list(inside), floats, self.samples, self.engine
+            )
+            found = self.solver.solved(problem)
+            for (each, name), codes in zip(inside.items(), found, strict=True):
+                self._keep(name, Rounded(as_rows(each, codes), None))
+        for each, name in inside.items():
+            if (known := self._find(name)) is not None:
+                write_codes(each, known.codes, selection, grids)
 
     @property
     def _is_sequential(self) -> bool:
@@ -288,7 +319,7 @@ class WeightRounding:
 
     # -- what is known already -----------------------------------------------
 
-    def _digest(self, selection: Selection, method: Method) -> blake2b:
+    def _digest(self, selection: Selection) -> blake2b:
         """All that codes depend on but what is rounded: the model, the samples, the method; of a
         sequential one, the recipe. A plan is no part of it: what was found with ops in codes is
         taken where a plan has some of them on floats."""
@@ -296,7 +327,7 @@ class WeightRounding:
         module = values.function.parent_op()
         assert isinstance(module, ModuleOp)
         whole = blake2b(digest_size=16)
-        whole.update(f"{identify(module, values.ctx).digest} {method}".encode())
+        whole.update(f"{identify(module, values.ctx).digest} {self.method}".encode())
         if self._is_sequential:
             recipe = replace(values.recipe, plan=None)
             for each in fields(recipe):
@@ -340,11 +371,6 @@ class WeightRounding:
     def _path(self, name: str) -> Path:
         assert self.state is not None
         return self.state / f"rounding-{name}.npz"
-
-
-def _is_final(each: SharedWeights) -> bool:
-    """Whether no bias will be corrected after the weights are chosen (`write_shift`)."""
-    return not each.centered or len(each.ops) == 1
 
 
 def _name(each: SharedWeights, numbers: Mapping[Operation, int], whole: blake2b) -> str:

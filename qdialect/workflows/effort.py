@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from math import inf
 from statistics import fmean
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from qdialect.errors import QError
 from qdialect.quantization.float_rewrites.base import costs_of, decibels_less
 from qdialect.quantization.float_rewrites.float_bounds import NoBoundError, float_bounds, worst
 from qdialect.quantization.float_rewrites.statistics import measured
@@ -63,9 +63,12 @@ ROUNDINGS: Mapping[int, Sequence[Method]] = {
 }
 """Methods of rounding that are tried at a level, the fastest first."""
 
-WORTH: Mapping[Method, float] = {"gptq": 0.1, "descent": 0.2, "sequential": 0.5, "adaround": 0.5}
+WORTH: Mapping[Method, float] = {
+    "gptq": 0.1, "descent": 0.2, "sequential": 0.5, "adaround": 0.5, "blocks": 3.0,
+}  # fmt: skip
 """So many dB must weights lose for a method to be tried: more than that it cannot bring, but for
-what those that look at errors from above do, which is less."""
+what those that look at errors from above do, which is less. Blocks take the longest, and gain
+where weights lose most of all."""
 
 
 @dataclass(frozen=True)
@@ -250,12 +253,15 @@ class _Search:
 
     def _rounded(self, method: Method) -> tuple[State, str] | str:
         """The state with codes of weights by a method, or why there is none."""
-        if method == "blocks" and not find_spec("torch"):
-            return "it takes PyTorch, which is not installed"
         lost = self._lost_to_weights()
         if lost < WORTH[method]:
             return f"no more than {lost:.1f} dB are lost to weights"
-        return replace(self.best, rounding=self.effort.rounding(method)), "codes of weights"
+        try:
+            rounding = self.effort.rounding(method)
+        except QError as error:
+            # A package is missing.
+            return error.message
+        return replace(self.best, rounding=rounding), "codes of weights"
 
     def _lost_to_weights(self) -> float:
         """By how many dB less would be lost with weights as they are; infinite where nothing else

@@ -85,7 +85,7 @@ class Quantized:
         return cache_codes(self.model)
 
 
-def _both(first: Correct, second: Correct, selection: Selection, grids: Grids) -> None:
+def both(first: Correct, second: Correct, selection: Selection, grids: Grids) -> None:
     """What changes constants, one after the other."""
     first(selection, grids)
     second(selection, grids)
@@ -445,7 +445,7 @@ class Quantization:
         def rounding(method: Method) -> Correct:
             solver = TorchBlocks() if method == "blocks" else None
             made = WeightRounding(seen, engine, method, self.state, solve, solver)
-            return made if first is None else partial(_both, first, made)
+            return made if first is None else partial(both, first, made)
 
         return Effort(
             self.effort,
