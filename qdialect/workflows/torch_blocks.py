@@ -37,8 +37,8 @@ _SAMPLES = 8
 _SOFT = 0.1
 _WEIGHT = 100.0
 """What draws codes to one side: 20 times what it is for a layer, as slopes are of few samples."""
-_HELD = 4
-"""Of so many samples one is not fitted to."""
+_PARTS = 4
+"""The last sample of each so many is held out."""
 
 
 class TorchBlocks:
@@ -54,17 +54,18 @@ class TorchBlocks:
 
         start = [weight.start for weight in problem.weights]
         numbers = range(len(problem.inputs))
-        fitted, held = [n for n in numbers if (n + 1) % _HELD], numbers[_HELD - 1 :: _HELD]
+        held_out = numbers[_PARTS - 1 :: _PARTS]
+        fitted = [n for n in numbers if n not in held_out]
         try:
             module = torch_module(problem.function, problem.ctx.blobs, trainable=True)
         except UnsupportedError:
             return start
         block = _Block(self._torch, module, problem)
         before = block.loss(start, fitted)
-        if not held or not before > 0:
+        if not held_out or not before > 0:
             return start
         found = self._fitted(block, problem.weights, fitted, before)
-        return found if block.loss(found, held) < block.loss(start, held) else start
+        return found if block.loss(found, held_out) < block.loss(start, held_out) else start
 
     def _fitted(
         self, block: _Block, weights: Sequence[SoftWeight], numbers: Sequence[int], before: float

@@ -206,9 +206,9 @@ def test_what_is_kept_is_better_where_it_was_not_fitted(
         pytest.skip("weights of convolutions are not in blocks")
     rounded(net, recipe, solver)
     ((problem, codes),) = solver.asked
-    start, held = [weight.start for weight in problem.weights], range(3, len(net[2]), 4)
+    start, held_out = [weight.start for weight in problem.weights], range(3, len(net[2]), 4)
     same = all(np.array_equal(one, other) for one, other in zip(start, codes, strict=True))
-    assert same or lost(problem, codes, held) < lost(problem, start, held)
+    assert same or lost(problem, codes, held_out) < lost(problem, start, held_out)
     for weight, found in zip(problem.weights, codes, strict=True):
         assert found.min() >= weight.low and found.max() <= weight.high
         assert np.abs(found - weight.start).max() <= 1
