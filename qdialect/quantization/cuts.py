@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from qdialect.profile.instrument import is_float
+
 MOST = 6
 """Weights of a block, unless an op has more."""
 
@@ -31,7 +33,7 @@ MOST = 6
 @dataclass(frozen=True)
 class Stretch:
     """Ops of a block, the groups by their numbers whose last op is in it, those with all ops in it,
-    and the open values that it makes for what is below and for the caller."""
+    and the open values of floats that it makes for what is below and for the caller."""
 
     ops: Sequence[Operation]
     groups: Sequence[int]
@@ -71,7 +73,8 @@ def stretches(
         last_here = [n for n in inside if all(place[op] <= end for op in groups[n])]
         whole = [n for n in last_here if all(place[op] >= start for op in groups[n])]
         made = [value for op in part for value in op.results if value in opened]
-        results = [value for value in made if last[value] > end or value in returned]
+        outgoing = [value for value in made if last[value] > end or value in returned]
+        results = [value for value in outgoing if is_float(value.type)]
         found.append(Stretch(part, last_here, whole, results))
         start = end + 1
     return [each for each in found if each.groups]

@@ -73,6 +73,19 @@ func.func @main(%x: !x {{nn.name = "x"}}) -> !y {{
 }}
 """
 
+SIGNS = """
+!x = tensor<4x32xf32>
+!y = tensor<4x4xf32>
+func.func @main(%x: !x {{nn.name = "x"}}) -> (!y, tensor<4x32xi1>) {{
+  %w = nn.constant dense<{w}> : tensor<32x32xf32> : tensor<32x32xf32>
+  %v = nn.constant dense<{v}> : tensor<32x4xf32> : tensor<32x4xf32>
+  %0 = nn.matmul %x, %w {{nn.key = "first"}} : (!x, tensor<32x32xf32>) -> !x
+  %1 = nn.compare %0, %x mode lt {{nn.key = "less"}} : (!x, !x) -> tensor<4x32xi1>
+  %2 = nn.matmul %0, %v {{nn.key = "last"}} : (!x, tensor<32x4xf32>) -> !y
+  func.return %2, %1 : !y, tensor<4x32xi1>
+}}
+"""
+
 
 def drawn(text: str, count: int, folder: Path, **shapes: tuple[int, ...]) -> Net:
     """A network with random weights of these shapes."""
@@ -181,7 +194,7 @@ def rounded(
     noise = 0.0
     for sample in net[3]:
         pairs = zip(qd.run(net[0], sample).values(), qd.run(model, sample).values(), strict=True)
-        noise += sum(float(np.square(a - b, dtype="f8").sum()) for a, b in pairs)
+        noise += sum(float(np.square(a.astype("f8") - b).sum()) for a, b in pairs)
     return grids, noise
 
 
@@ -286,6 +299,17 @@ def test_weights_in_several_blocks_are_rounded_by_layer(
     assert [len(problem.weights) for problem in changed.asked] == [1, 1]
     for problem, real in zip(changed.asked, (u.real, v.real), strict=True):
         assert np.array_equal(problem.weights[0].real, real)
+
+
+def test_what_is_no_float_is_no_result_of_a_block(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    net = drawn(SIGNS, 8, tmp_path, w=(32, 32), v=(32, 4))
+    rounded(net, W4, noted := Noted(4))
+    assert [len(problem.targets[0]) for problem, _ in noted.asked] == [1]
+    selection, grids = chosen(net)
+    groups = [each.ops for each in shared_weights(selection, grids)]
+    first, _ = stretches(selection.values.block, groups, 1)
+    assert [str(value.type) for value in first.results] == ["tensor<4x32xf32>"]
 
 
 @pytest.mark.parametrize(("name", "recipe"), [("chain", W4), ("funnel", RECIPES[4])])
