@@ -2,7 +2,7 @@
 // RUN: not qopt-opt %s -p 'apply-profile{file=%S/Inputs/apply-profile.json require-all}' 2>&1 | filecheck %s --check-prefix=ALL
 // RUN: not qopt-opt %s -p 'cse,apply-profile{file=%S/Inputs/apply-profile.json keep-float=nothing}' 2>&1 | filecheck %s --check-prefix=KEEP
 // RUN: not qopt-opt %s -p 'apply-profile' 2>&1 | filecheck %s --check-prefix=FILE
-// RUN: not qopt-opt %s -p 'apply-profile{file=%S/Inputs/apply-profile.json weights=i3}' 2>&1 | filecheck %s --check-prefix=OPTION
+// RUN: not qopt-opt %s -p 'apply-profile{file=%S/Inputs/apply-profile.json weights=i5}' 2>&1 | filecheck %s --check-prefix=OPTION
 
 // The convolution rounds to the range behind its relu; the square root would turn small
 // errors around zero into large ones.
@@ -11,7 +11,7 @@
 // ALL: note: 'root' (nn.sqrt) [amplifies]: no bound for what a step of the input does
 // KEEP: error: no op has the key 'nothing' or is of that kind, which is to stay float
 // FILE: error: pass 'apply-profile' needs option 'file'
-// OPTION: error: pass 'apply-profile': weights: one of i8, u8, i4, u4, i16, u2, i2, nf4, mxfp4, mxint8, not 'i3'
+// OPTION: error: pass 'apply-profile': weights: one of i8, u8, i4, u4, i3, u3, i16, u2, i2, nf4, mxfp4, mxint8, not 'i5'
 
 // CHECK-LABEL: func.func @main(
 // CHECK: %[[Q:.*]] = quant.qcast %arg0

@@ -232,6 +232,9 @@ class Behavior:
     affine: AffineOf | None = _unanswered()
     #: the dimension of x that constant vectors lie along, if not as numpy broadcasts them
     affine_along: int | None = _unanswered()
+    #: the dimension along which the result is exp(x) over the sum of it: elements far below the
+    #: largest are as good as not there, which is how scores are masked
+    shares: Callable[[Operation], int] | None = _unanswered()
     #: integer products of two operands, summed exactly
     accumulator: Accumulator | None = _unanswered()
     #: what a contraction limits its sums to before they are stored, in real units: an
@@ -430,6 +433,7 @@ class Computation(Behavior):
     operand_maps: Callable[[Operation], Sequence[IndexMap]] | None = _answer()
     gain: Gain | None = _answer()
     interval: Expression | None = _answer()
+    shares: Callable[[Operation], int] | None = _answer()
     grid: Callable[[Operation, Sequence[QParams]], Fraction | None] | None = _answer()
     linear: bool = _answer(False)
     roots: bool = _answer(False)

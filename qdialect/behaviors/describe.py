@@ -40,6 +40,7 @@ def _facts(b: Behavior) -> list[tuple[str, str]]:
         ("elementwise", "yes" if b.elementwise or b.pointwise else ""),
         ("as a table", "f(x) of one code" if b.pointwise else ""),
         ("arithmetic", "exact on rationals" if b.arithmetic else ""),
+        ("shares", "exp(x) over its sum along a dimension" if b.shares else ""),
         ("exact step", "of sums of one scale" if b.grid else ""),
         ("error", "a bound on how far it carries one" if b.gain or b.accumulator else ""),
         ("must not be zero", ", ".join(b.operand_port(n).role for n in b.nonzero)),

@@ -194,6 +194,7 @@ _ANSWERS: dict[str, Answer] = {
     "activation": ("two numbers", _are_bounds),
     "is_identity": ("a bool", of_type(bool)),
     "work": _INT,
+    "shares": _INT,
     "transcendental": ("an array", _is_array),
     "select": ("an array", _is_array),
     "choose": ("an array", _is_array),

@@ -451,7 +451,7 @@ _COMMANDS = (
                 "integers of weights (default: i8); of 2 bits and those with names: in blocks, and "
                 "the products stay float",
                 choices=(
-                    *("i8", "u8", "i4", "u4", "i16"),
+                    *("i8", "u8", "i4", "u4", "i3", "u3", "i16"),
                     *("i2", "u2", "nf4", "mxint8", "mxfp4"),
                 ),
             ),

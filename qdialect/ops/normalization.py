@@ -269,6 +269,7 @@ def _declare_softmax(name: str) -> Behavior:
         gain=at_most(0.5),
         transcendental=_softmax,
         interval=_from_0_to_1,
+        shares=lambda op: values(op)["axis"],
     )
 
 

@@ -418,7 +418,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "qdialect.quantization.float_rewrites.equalize_channels:EqualizeChannels",
             (
                 ("activations", "str", "u8", "storage of values: u8, i8, u16 or i16"),
-                ("weights", "str", "i8", "storage of weights: i8, u8, i4, u4 or i16"),
+                ("weights", "str", "i8", "integers of weights: i8, u8, i4, u4, i3, u3 or i16"),
                 ("per_channel", "bool", "false", "a scale for each channel of weights"),
             ),
         ),
@@ -433,8 +433,8 @@ def _entries() -> tuple[PassEntry, ...]:
                     "weights",
                     "str",
                     "i8",
-                    "storage of weights: i8, u8, i4, u4, i16; in blocks only: i2, u2, nf4, mxint8 "
-                    "or mxfp4",
+                    "integers of weights: i8, u8, i4, u4, i3, u3, i16; in blocks only: i2, u2, "
+                    "nf4, mxint8 or mxfp4",
                 ),
                 ("scheme", "str", "asymmetric", "asymmetric, symmetric or power-of-two"),
                 ("per_channel", "bool", "true", "a scale for each channel of weights"),

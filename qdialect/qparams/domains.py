@@ -214,8 +214,8 @@ class Domain:
 
     def storage(self, preferred: Storage) -> Storage | None:
         """The storage to quantize to: `preferred`, within the bounds that the domain has for it,
-        else one as wide, else the first of 16 bits at most; None if there is no such: wider
-        integers are for sums."""
+        else as many codes of one as wide, else the first of 16 bits at most; None if there is no
+        such: wider integers are for sums."""
         if not self.storages:
             return preferred
         if (bounded := self.bounds(preferred)) is not None:
@@ -225,7 +225,7 @@ class Domain:
             for own in self.storages
             if not own.is_float and own.quantile is None and own.width <= 16
         ]
-        alike = [own for own in integers if own.width == preferred.width]
+        alike = [_as_many(preferred, own) for own in integers if own.width == preferred.width]
         return next(iter((*alike, *integers)), None)
 
     def bounds(self, storage: Storage) -> Storage | None:
@@ -369,6 +369,14 @@ def _common(a: Storage, b: Storage) -> Storage | None:
         return None
     low, high = max(a.min, b.min), min(a.max, b.max)
     return replace(a, min=low, max=high) if low < high else None
+
+
+def _as_many(storage: Storage, own: Storage) -> Storage:
+    """No more codes of `own` than a storage as wide has: around 0 where they have a sign, else
+    from the least on."""
+    steps = storage.max - storage.min
+    low = max(own.min, -((steps + 1) // 2)) if own.signed else own.min
+    return replace(own, min=low, max=min(own.max, low + steps))
 
 
 def _differ(a: int | None, b: int | None) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from xdsl.ir import Operation
 
+from qdialect import ops as nn
 from qdialect.behaviors import Accumulator
 from qdialect.numerics.sums import Span
 from qdialect.numerics.weights import Sums
@@ -22,12 +23,10 @@ from qdialect.quantization.grids import (
     sum_type,
 )
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.values import offsets_of, real_array
+from qdialect.quantization.values import offsets_of, only_user, real_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from qdialect.weights import BlobStore
 
     Array = NDArray[np.float64]
 
@@ -38,21 +37,56 @@ def correct_known(selection: Selection, grids: Grids) -> None:
         behavior = selection.values.ctx.behaviors.get(op)
         assert behavior is not None and behavior.accumulator is not None
         if op in grids.only_weights:
-            _lessen_floats(op, behavior.accumulator, shift, selection.values.ctx.blobs)
+            _lessen_floats(op, shift, selection)
         else:
             lessen_bias(op, behavior.accumulator, shift, selection, grids)
 
 
-def _lessen_floats(op: Operation, acc: Accumulator, shift: Array, store: BlobStore) -> None:
-    """Take the shift from the bias of a product of floats, which has one."""
-    assert acc.bias is not None
-    old = op.operands[acc.bias]
-    bias = real_array(old, store)
-    assert bias is not None and op.parent is not None
-    made = make_constant((bias - shift).astype(np.float32), element_type(old.type), store)
-    made.location = op.location
-    op.parent.insert_op_before(made, op)
-    op.operands[acc.bias] = made.result
+def is_lessened(op: Operation, selection: Selection) -> bool:
+    """Whether something makes up for the rounding of the weights of a product that alone are codes:
+    floats that are added to its channels."""
+    return selection.values.recipe.correct_bias and _added(op, selection) is not None
+
+
+def _added(op: Operation, selection: Selection) -> tuple[Operation, int, Array] | None:
+    """The constant floats that are added to the channels of a float product, and whose operand
+    they are: its own, or of the one sum behind it, if that stays float."""
+    values = selection.values
+    behavior = values.ctx.behaviors.get(op)
+    acc = None if behavior is None else behavior.accumulator
+    if acc is None:
+        return None
+    if acc.bias is not None:
+        place, index = op, acc.bias
+    else:
+        place = only_user(op.results[0])
+        if not isinstance(place, nn.AddOp) or place in selection.ops:
+            return None
+        index = 1 - list(place.operands).index(op.results[0])
+    bias = (
+        real_array(place.operands[index], values.ctx.blobs) if index < len(place.operands) else None
+    )
+    channels = nn.shape_of(op.results[0])[acc.result_axis(op)]
+    if bias is None or bias.size != channels or bias.shape[-1:] != (channels,):
+        return None
+    return place, index, bias
+
+
+def _lessen_floats(op: Operation, shift: Array, selection: Selection) -> None:
+    """Take the shift from what is added to a product of floats."""
+    found = _added(op, selection)
+    assert found is not None
+    place, index, bias = found
+    store = selection.values.ctx.blobs
+    made = make_constant(
+        (bias - shift.reshape(bias.shape)).astype(np.float32),
+        element_type(place.operands[index].type),
+        store,
+    )
+    made.location = place.location
+    assert place.parent is not None
+    place.parent.insert_op_before(made, place)
+    place.operands[index] = made.result
 
 
 def lessen_bias(

@@ -2,14 +2,15 @@
 
 | name | a code | zero points | scales |
 |---|---|---|---|
-| `i8`, `i4`, `i2` | an integer with a sign | 0 | of the type asked for |
-| `u8`, `u4`, `u2` | one without | one of each block, of least error | of the type asked for |
+| `i8`, `i4`, `i3`, `i2` | an integer with a sign | 0 | of the type asked for |
+| `u8`, `u4`, `u3`, `u2` | one without | one of each block, of least error | of the type asked for |
 | `nf4` | one of 16 levels (`qparams.levels`) | | of the type asked for |
 | `mxint8` | an integer of 8 bits | 0 | powers of two, for each 32 numbers |
 | `mxfp4` | a float of 4 bits (`f4E2M1FN`) | | powers of two, for each 32 numbers |
 
 Those called `mx` are of the OCP Microscaling specification, 1.0. `i16` is for values, and is taken
-as it is. How scales and codes are found is in `numerics.weight_blocks`.
+as it is. Integers of 3 bits are those of 4 with bounds, `i4<-4:3>` and `u4<0:7>`: no runtime packs
+three. How scales and codes are found is in `numerics.weight_blocks`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 ONLY_IN_BLOCKS = ("u2", "i2", "nf4", "mxfp4", "mxint8")
 """Formats of weights of which the products stay float."""
+THREE_BITS = {"i3": Storage.of("i4", -4, 3), "u3": Storage.of("u4", 0, 7)}
+"""Integers that are stored in wider ones."""
 MICROSCALED, MICROSCALED_BLOCK = ("mxfp4", "mxint8"), 32
 _POWERS = "f8E8M0FNU"
 
@@ -64,6 +67,11 @@ class BlockFormat:
         return replace(self, codes=replace(self.codes, zero=middle))
 
 
+def integer_storage(name: str) -> Storage:
+    """What codes of the integers that `--weights` names are stored as."""
+    return THREE_BITS.get(name) or Storage.of(name)
+
+
 @lru_cache(maxsize=64)
 def block_format(name: str, scales: str = "f32") -> BlockFormat:
     """The format that a name of the table has, with scales of a type of `SCALE_TYPES`."""
@@ -76,6 +84,6 @@ def block_format(name: str, scales: str = "f32") -> BlockFormat:
         return BlockFormat(Storage.of("i8"), BlockCodes(-128, 127, 0, steps=_POWERS))
     if name == "nf4":
         return BlockFormat(NORMAL_LEVELS, BlockCodes(0, 15, levels=NF4, steps=scales))
-    storage = Storage.of(name)
+    storage = integer_storage(name)
     zero = 0 if storage.signed else None
     return BlockFormat(storage, BlockCodes(storage.min, storage.max, zero, steps=scales))

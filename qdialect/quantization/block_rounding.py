@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from xdsl.ir import Operation
 
+from qdialect.quantization.biases import is_lessened
 from qdialect.quantization.block_formats import block_format
 from qdialect.quantization.blocks import WEIGHTS_ONLY, Coded, coded_weight
 from qdialect.quantization.grids import Grids
-from qdialect.quantization.hessians import Moments, batches, measurable, moments, rows_of
+from qdialect.quantization.hessians import Moments, batches, measurable, moments_of_parts, rows_of
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.shared_weights import is_lessened
-from qdialect.quantization.values import Values, real_array, reals_of
+from qdialect.quantization.values import real_array, reals_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,18 +78,16 @@ class BlockRounding:
             recipe = values.recipe
             asked = (
                 f"{recipe.weights} {recipe.block} {recipe.scale_type} {recipe.per_channel} "
-                f"{recipe.correct_bias}"
+                f"{is_lessened(op, selection)}"
             )
             names[op] = number, digest, asked
         missing = [op for op, name in names.items() if name not in self._known]
-        for batch in batches(missing):
-            halves = [
-                moments(values, batch, self.samples[first::2], self.engine) for first in range(2)
-            ]
+        for batch in batches(missing, 2):
+            halves = moments_of_parts(values, batch, self.samples, self.engine, 2)
             for op in batch:
                 found = [half[op] for half in halves if half[op].count]
                 if found:
-                    self._known[names[op]] = _rounded(values, op, found)
+                    self._known[names[op]] = _rounded(selection, op, found)
         for op, name in names.items():
             if name in self._known:
                 grids.only_weights[op], shift = self._known[name]
@@ -97,11 +95,12 @@ class BlockRounding:
                     grids.shifts[op] = shift
 
 
-def _rounded(values: Values, op: Operation, halves: Sequence[Moments]) -> Rounded:
+def _rounded(selection: Selection, op: Operation, halves: Sequence[Moments]) -> Rounded:
     """The weight of an op for moments of its operand, of all samples or of each half of them."""
+    values = selection.values
     behavior = values.ctx.behaviors.get(op)
     assert behavior is not None
-    if not is_lessened(op, values):
+    if not is_lessened(op, selection):
         return Rounded(coded_weight(values, op, behavior, [h.second()[0] for h in halves]), None)
     whole = reduce(Moments.joined, halves)
     coded = coded_weight(values, op, behavior, [half.covariance()[0] for half in halves])

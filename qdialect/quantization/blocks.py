@@ -6,8 +6,8 @@ The product stays float, so an op needs no range in a profile to be in this stat
 every N numbers along the dimension that is summed, or for each column: those that differ inside of
 a sum cannot be taken out of it, so there is no sum of integers. That is what people do to large
 products whose weights do not fit the cache, in four bits or in eight; runtimes have kernels for it.
-In eight bits they may round the input as they see fit (ONNX Runtime: to bytes, per row and block);
-a product whose weights have fewer is written as one that does not (`onnx.n_bits`).
+A product of weights of eight bits is written as one that may round its input (ONNX Runtime: to
+bytes, per row and block), one of fewer as one that does not (`onnx.n_bits`).
 
 Codes are of least squared error (`numerics.weight_blocks`), or, where there are moments of what
 the weights are multiplied with, of least error of the product (`BlockRounding`).
@@ -69,6 +69,8 @@ _TRIED = 64
 """Rows at most that tell how much to damp moments."""
 _AS_WRITTEN = 1
 """The accuracy level of MatMulNBits that computes with the input as it is."""
+_IN_BYTES = 4
+"""That which rounds the input to bytes, by row and block, and adds up integers."""
 
 Coded = tuple[QParams, "NDArray[Any]"]
 """A weight: qparams, and codes as a constant has them."""
@@ -121,8 +123,9 @@ def write_weights(
     def make(x: SSAValue, codes: SSAValue, kind: Attribute) -> Sequence[Operation]:
         real = DCastOp(codes, with_element(codes.type, element))
         product = nn.MatMulOp(x, real.result, result_types=[kind])
-        if params.storage.width < 8 or recipe.weights in MICROSCALED or recipe.scale_type != "f32":
-            product.attributes[N_BITS] = IntegerAttr(_AS_WRITTEN, i64)
+        few = params.storage.width < 8 or recipe.weights in MICROSCALED
+        level = _AS_WRITTEN if few or recipe.scale_type != "f32" else _IN_BYTES
+        product.attributes[N_BITS] = IntegerAttr(level, i64)
         return [real, product]
 
     replace_product(op, acc, codes, params, make, values.ctx.blobs)
@@ -211,15 +214,15 @@ def _chosen(
 ) -> tuple[Grid, NDArray[np.int64]]:
     """The grid of the blocks of `size` in rows, one after the other, and the codes of the rows."""
     count = rows.shape[1] // size
+    hessian: Array | None = np.mean(hessians, axis=0) if hessians else None
     importance = None
-    hessian: Array = np.mean(hessians, axis=0) if hessians else np.eye(rows.shape[1])
-    if hessians:
+    if hessian is not None:
         diagonal = np.diagonal(damped(hessian)).reshape(count, size)
         importance = np.tile(diagonal, (len(rows), 1))
     grid = fit_blocks(rows.reshape(-1, size), chosen.codes, importance)
     steps, zeros = (_spread(each, count, size, len(rows)) for each in (grid.steps, grid.zeros))
     whole = replace(grid, steps=steps, zeros=zeros)
-    if not hessians:
+    if hessian is None:
         return grid, whole.codes(rows)
     fraction = 0.01
     if len(hessians) == 2:

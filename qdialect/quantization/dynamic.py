@@ -88,7 +88,7 @@ def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
     depth = acc.depth(op)
     if depth == UNKNOWN or depth * 255 * 255 >= _LARGEST_SUM:
         return Refusal("dynamic-weights", f"a sum of {depth} products may leave 32 bits")
-    axis, storage = acc.rhs_axis(op), Storage.of(values.recipe.integer_weights)
+    axis, storage = acc.rhs_axis(op), values.recipe.integer_weights
     count = array.shape[axis] if values.recipe.per_channel else 1
     asked = _asked((depth, array.shape[axis]), _qparams(storage, 1, [1.0] * count))
     reason = target.refuses(asked, asked.operand_types, asked.result_types)
@@ -96,10 +96,10 @@ def dynamic_refusal(values: Values, op: Operation, behavior: Behavior) -> Refusa
 
 
 def _weights_refusal(values: Values) -> Refusal | None:
-    weights = values.recipe.integer_weights
-    if weights in _BYTES:
+    recipe = values.recipe
+    if recipe.integer_weights.spelling in _BYTES:
         return None
-    return Refusal("dynamic-weights", f"its weights would be {weights}, no bytes")
+    return Refusal("dynamic-weights", f"its weights would be {recipe.weights}, no bytes")
 
 
 def write_dynamic(values: Values, op: Operation, behavior: Behavior) -> None:
@@ -109,7 +109,7 @@ def write_dynamic(values: Values, op: Operation, behavior: Behavior) -> None:
     Weights that are codes of bytes keep them; others are chosen as the recipe says: per channel
     or per tensor, by least squared error or by their largest number."""
     if isinstance(op, RecurrentOp):
-        storage = Storage.of(values.recipe.integer_weights)
+        storage = values.recipe.integer_weights
         write_layer(values, op, _sums(values, _qparams(storage, 1, [1.0])))
         return
     acc = behavior.accumulator
@@ -154,7 +154,7 @@ def _codes(values: Values, op: Operation, acc: Accumulator) -> tuple[NDArray[Any
     recipe, axis = values.recipe, acc.rhs_axis(op)
     array, storage = (
         real_array(op.operands[acc.rhs], values.ctx.blobs),
-        Storage.of(recipe.integer_weights),
+        recipe.integer_weights,
     )
     assert array is not None
     moved = np.moveaxis(array, axis, 0)

@@ -377,7 +377,7 @@ class _Assignment:
 
     def _weight_domain(self, op: Operation, index: int) -> tuple[Storage, tuple[Scales, ...]]:
         """The storage of weights, and sets that their scales are of."""
-        preferred = Storage.of(self.recipe.integer_weights)
+        preferred = self.recipe.integer_weights
         stored = with_storages(self.domains.operand(op, index), preferred)
         domain, storage = stored[0] if stored else (ANY_DOMAIN, preferred)
         scales = domain.scales

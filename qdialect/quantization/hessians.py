@@ -174,12 +174,13 @@ def _groups(op: Operation) -> int:
     return int(attribute_values(op)["groups"])
 
 
-def batches(ops: Sequence[Operation]) -> Iterator[list[Operation]]:
-    """Ops in order, so many at once as have matrices of no more than `LIMIT_BYTES`, or one."""
+def batches(ops: Sequence[Operation], parts: int = 1) -> Iterator[list[Operation]]:
+    """Ops in order, so many at once as have matrices of no more than `LIMIT_BYTES`, or one; a
+    matrix for each of `parts`."""
     batch, total = list[Operation](), 0
     for op in ops:
         groups, depth = shape_of_moments(op)
-        size = 8 * groups * depth * depth
+        size = 8 * groups * depth * depth * parts
         if batch and total + size > LIMIT_BYTES:
             yield batch
             batch, total = [], 0
@@ -193,9 +194,16 @@ def moments(
     values: Values, ops: Sequence[Operation], samples: Sequence[Arrays], engine: str
 ) -> dict[Operation, Moments]:
     """The moments of measurable ops of a float function on samples; see the module."""
-    found = {op: Moments.of_rows(*shape_of_moments(op)) for op in ops}
+    return moments_of_parts(values, ops, samples, engine, 1)[0]
+
+
+def moments_of_parts(
+    values: Values, ops: Sequence[Operation], samples: Sequence[Arrays], engine: str, parts: int
+) -> list[dict[Operation, Moments]]:
+    """The moments of each of so many parts of the samples, which take turns, in one run."""
+    found = [{op: Moments.of_rows(*shape_of_moments(op)) for op in ops} for _ in range(parts)]
     run = float_operands(values, ops, engine)
-    for sample in samples:
+    for number, sample in enumerate(samples):
         for op, array in run.of(sample):
-            found[op].add(columns_of(op, array))
+            found[number % parts][op].add(columns_of(op, array))
     return found

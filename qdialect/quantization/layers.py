@@ -29,7 +29,7 @@ from qdialect.numerics.weights import Choice, Sums, choose_weights, zero_of
 from qdialect.ops import constant_of, make_constant
 from qdialect.ops.keys import KEY
 from qdialect.ops.recurrent import RecurrentOp
-from qdialect.qparams import QParams, Storage
+from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, UniformType, element_type
 from qdialect.quantization.values import Values, float_value, real_array
 from qdialect.rewrite import Refusal
@@ -59,7 +59,7 @@ def write_layer(values: Values, op: RecurrentOp, input_codes: Sums) -> None:
     and adds up in."""
     block, recipe = op.parent, values.recipe
     assert block is not None
-    storage = Storage.of(recipe.integer_weights)
+    storage = recipe.integer_weights
     choice = Choice(storage, search=recipe.weight_ranges == "mse", per_row=True)
     for number in WEIGHTS:
         weight = op.operands[number]

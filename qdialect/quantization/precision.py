@@ -75,7 +75,8 @@ class Rates:
 @dataclass(frozen=True)
 class Times:
     """What was measured: for each state the times of ops by number, in a run of the whole model in
-    which all ops that can be (`able`) are in that state, and of conversions."""
+    which all ops that can be (`able`) are in that state, and of conversions. A state that is not
+    there is that of no op."""
 
     ops: Mapping[Precision, Mapping[int, Time]]
     able: Mapping[Precision, Collection[int]]
@@ -103,12 +104,13 @@ class Plan:
 class Losses:
     """Noise over signal of an output that single roundings make; independent noises add.
 
-    `ops` are by number of op: with its weights in codes, and its result rounded to codes. It is
-    also taken for a product that quantizes its input as it runs: that is rounded in the place of
-    the result.  `values` are of values of floats that are converted to codes.
+    `ops` are by number of op and state: on codes with its weights in codes, and its result rounded
+    to codes. `values` are of values of floats that are converted to codes.
     """
 
-    ops: Mapping[int, float] = field(default_factory=dict[int, float])
+    ops: Mapping[tuple[int, Precision], float] = field(
+        default_factory=dict["tuple[int, Precision]", float]
+    )
     values: Mapping[SSAValue, float] = field(default_factory=dict[SSAValue, float])
 
 
@@ -204,8 +206,7 @@ class _Statement:
     def _price(self, op: Operation, state: Precision) -> int:
         """What an op costs in a state; on codes, with the casts that it has there."""
         time, rates = self._time(op, state), self.times.rates
-        loss = self.losses.ops.get(self.places[op], 0.0)
-        price = self.weight * loss if state is not Precision.FLOAT else 0.0
+        price = self.weight * self.losses.ops.get((self.places[op], state), 0.0)
         if time is None:
             return round(price)
         price += time.nanoseconds
@@ -219,7 +220,8 @@ class _Statement:
         return round(price)
 
     def _time(self, op: Operation, state: Precision) -> Time | None:
-        return self.times.ops[state].get(self.places[op])
+        known = self.times.ops.get(state)
+        return None if known is None else known.get(self.places[op])
 
     def _fused(self, op: Operation) -> None:
         """What an op costs that is executed with another, where the other is in another state."""
@@ -227,7 +229,7 @@ class _Statement:
             if self._time(op, state) is not None:
                 continue
             anchor = self._executed_with(op, state)
-            codes = self.times.able[Precision.CODES]
+            codes = self.times.able.get(Precision.CODES, ())
             if anchor is None or not {self.places[op], self.places[anchor]} <= set(codes):
                 continue
             alone = round(self.times.rates.dequantize(sum(map(elements, op.results))))

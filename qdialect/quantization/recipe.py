@@ -10,11 +10,17 @@ from math import inf
 from qdialect.numerics.weight_blocks import SCALE_TYPES
 from qdialect.profile.ranges import METHODS, Method, RangeChoice
 from qdialect.profile.scheme import SYMMETRIES, Scheme, Symmetry
-from qdialect.quantization.block_formats import MICROSCALED, MICROSCALED_BLOCK, ONLY_IN_BLOCKS
+from qdialect.qparams import Storage
+from qdialect.quantization.block_formats import (
+    MICROSCALED,
+    MICROSCALED_BLOCK,
+    ONLY_IN_BLOCKS,
+    integer_storage,
+)
 from qdialect.targets.base import Target
 
 ACTIVATIONS = ("u8", "i8", "i16", "u16")
-WEIGHTS = ("i8", "u8", "i4", "u4", "i16", *ONLY_IN_BLOCKS)
+WEIGHTS = ("i8", "u8", "i4", "u4", "i3", "u3", "i16", *ONLY_IN_BLOCKS)
 TABLES = ("i8", "i4", "u4")
 WEIGHT_METHODS = ("mse", "minmax")
 
@@ -94,9 +100,9 @@ class Recipe:
             raise ValueError(f"max steps must be above 0, but is {self.max_steps}")
 
     @property
-    def integer_weights(self) -> str:
+    def integer_weights(self) -> Storage:
         """The integers of weights of products that are summed in integers."""
-        return "i8" if self.weights in ONLY_IN_BLOCKS else self.weights
+        return integer_storage("i8" if self.weights in ONLY_IN_BLOCKS else self.weights)
 
     @property
     def only_weights(self) -> frozenset[str]:

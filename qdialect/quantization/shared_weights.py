@@ -20,10 +20,11 @@ from qdialect.numerics.sums import Span
 from qdialect.numerics.weight_rounding import Grid
 from qdialect.numerics.weights import Sums, positive_codes
 from qdialect.qparams import QParams
+from qdialect.quantization.biases import is_lessened
 from qdialect.quantization.grids import Constant, Grids, bias_storage, sum_type
 from qdialect.quantization.hessians import array_of, measurable, rows_of
 from qdialect.quantization.selection import Selection
-from qdialect.quantization.values import Values, offsets_of, real_array, reals_of
+from qdialect.quantization.values import offsets_of, real_array, reals_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,7 +100,7 @@ def shared_weights(selection: Selection, grids: Grids) -> list[SharedWeights]:
             continue
         if not measurable(op):
             continue
-        made = SharedWeights(constant, real, is_lessened(op, selection.values), alone=True)
+        made = SharedWeights(constant, real, is_lessened(op, selection), alone=True)
         groups.setdefault((weight, params, real.shape), made).ops.append(op)
     # Several ops take other means: no one knows what their biases would make up for.
     return [
@@ -132,17 +133,6 @@ def current(each: SharedWeights, selection: Selection, grids: Grids) -> SharedWe
         params, codes = grids.only_weights[op]
         return replace(each, constant=Constant(codes, params))
     return replace(each, constant=grids.constants[op, accumulator_of(op, selection).rhs])
-
-
-def is_lessened(op: Operation, values: Values) -> bool:
-    """Whether the bias of a product whose weights alone are codes makes up for their rounding: it
-    has one, of floats."""
-    behavior = values.ctx.behaviors.get(op)
-    acc = None if behavior is None else behavior.accumulator
-    if acc is None or acc.bias is None or acc.bias >= len(op.operands):
-        return False
-    known = real_array(op.operands[acc.bias], values.ctx.blobs) is not None
-    return known and values.recipe.correct_bias
 
 
 def write_shift(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import isfinite
+from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,19 +20,13 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.behaviors import Behavior
+from qdialect.behaviors.degrees import translation
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
 from qdialect.numerics.weight_rounding import Grid, nearest
-from qdialect.ops import (
-    AddOp,
-    ConstantOp,
-    SoftmaxOp,
-    constant_array,
-    constant_of,
-    keys_of,
-    shape_of,
-)
+from qdialect.ops import ConstantOp, constant_array, constant_of, keys_of, shape_of
 from qdialect.ops.component_keys import shared_key
+from qdialect.ops.shapes import DYNAMIC
 from qdialect.profile.distribution import Distribution, distribution, image
 from qdialect.profile.entries import tensor_range
 from qdialect.profile.instrument import INPUT_PREFIX, is_float
@@ -44,6 +38,7 @@ from qdialect.profile.ranges import (
     without_flat_tails,
 )
 from qdialect.profile.record import Profile
+from qdialect.profile.sketch import observe
 from qdialect.qparams import QParams
 from qdialect.qparams.parameters import Layout
 from qdialect.quant import DCastOp, element_type, quant_element
@@ -244,35 +239,91 @@ class Values:
                 self._ranges[value] = joined
 
     def _make_room_for_masks(self, op: Operation) -> None:
-        """Scores that a softmax takes and what adds masks to them reach as far down as masks
-        have to."""
-        if not isinstance(op, SoftmaxOp) or op.operands[0] in self.known:
+        """Scores of which an op gives shares, and what adds masks to them, reach as far down as
+        masks have to."""
+        behavior = self.ctx.behaviors.get(op)
+        if behavior is None or behavior.shares is None or op.operands[0] in self.known:
             return
-        scores, axis = op.operands[0], int(op.values["axis"])
-        found, count = self.range(scores), shape_of(scores)[axis]
+        scores = op.operands[0]
+        found = self.range(scores)
         if found is None or not found.is_masked:
             return
         scheme = self.recipe.activation_scheme(str(element_type(scores.type)))
-        low = with_room_for_masks(found, count, scheme.levels.count).low
-        pending = [(scores, low)]
+        count = self._most_along(scores, behavior.shares(op))
+        pending = [(scores, with_room_for_masks(found, count, scheme.levels.count).low)]
         while pending:
-            value, low = pending.pop()
+            value, end = pending.pop()
             found, owner = self.range(value), value.owner
-            if found is None or not found.is_masked or low >= found.low:
+            if found is None or not found.is_masked or found.low <= end <= found.high:
                 continue
-            self._ranges[value] = replace(found, low=low)
-            if not isinstance(owner, Operation):
-                continue
-            behavior = self.ctx.behaviors.get(owner)
-            if isinstance(owner, AddOp):
-                a, b = owner.operands
-                pending += [(a, low - self._high(b)), (b, low - self._high(a))]
-            elif behavior is not None and behavior.commutes:
-                pending += [(owner.operands[i], low) for i in tied_operands(owner, behavior)]
+            self._ranges[value] = replace(found, low=min(found.low, end), high=max(found.high, end))
+            if isinstance(owner, Operation):
+                pending += self._ends_above(owner, end)
 
-    def _high(self, value: SSAValue) -> float:
+    def _ends_above(self, op: Operation, end: float) -> Iterator[tuple[SSAValue, float]]:
+        """How far each operand has to reach for a result to reach `end`, whatever the others are:
+        as far, of an op that moves or picks elements; of a sum c + m_1 x_1 + m_2 x_2 + ...
+
+            (end - c - the farthest from `end` that the others come to) / m_k
+        """
+        behavior = self.ctx.behaviors.get(op)
+        if behavior is None:
+            return
+        if behavior.commutes:
+            yield from ((op.operands[n], end) for n in tied_operands(op, behavior))
+            return
+        if behavior.arithmetic is None or not behavior.elementwise:
+            return
+        numbers = {
+            n: number
+            for n, operand in enumerate(op.operands)
+            if (number := self._number(operand)) is not None
+        }
+        moved = translation(op, behavior, numbers)
+        if moved is None or moved.conditions:
+            return
+        others: list[np.float64] = []
+        for n, operand in enumerate(op.operands):
+            ends = (numbers[n], numbers[n]) if n in numbers else self._ends(operand)
+            if ends is None:
+                return
+            others.append(np.float64(ends[(moved.result.get(n, 0) > 0) == (end < 0)]))
+        for n, multiple in moved.result.items():
+            rest = behavior.arithmetic(op, [*others[:n], np.float64(0), *others[n + 1 :]])
+            found = (end - float(rest)) / float(multiple)
+            # What the rest makes of it is as far without the operand.
+            if found * end * multiple > 0:
+                yield op.operands[n], found
+
+    def _number(self, value: SSAValue) -> float | None:
+        """The one number that a constant has, or None."""
+        array = real_array(value, self.ctx.blobs)
+        if array is None or not array.size or (array != array.flat[0]).any():
+            return None
+        return float(array.flat[0]) if isfinite(array.flat[0]) else None
+
+    def _ends(self, value: SSAValue) -> tuple[float, float] | None:
+        """The least and the largest number of a value that are no masks, or None: not known."""
+        array = real_array(value, self.ctx.blobs)
+        if array is not None:
+            data = distribution(observe(array.astype(np.float32)))
+            return data.minimum, data.maximum
         found = self.range(value)
-        return 0.0 if found is None else found.high
+        return None if found is None else (found.low, found.high)
+
+    def _most_along(self, value: SSAValue, axis: int) -> int:
+        """How many elements of a value are along a dimension; where that is not known, no fewer
+        than there are in any sample: as many as the profile has of the value, or of any."""
+        shape = shape_of(value)
+        if shape[axis] != DYNAMIC:
+            return shape[axis]
+        key = self.entry(self.keys(value))
+        entries = self.profile.entries
+        counts = [
+            int(each.tensor.count.sum()) for name, each in entries.items() if key in (None, name)
+        ]
+        known = prod(extent for extent in shape if extent != DYNAMIC)
+        return max(counts, default=1) // max(known, 1)
 
 
 def _evaluator(

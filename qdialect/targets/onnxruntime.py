@@ -252,7 +252,9 @@ TARGET = _OnnxRuntime(
     "ONNX Runtime, CPU execution provider",
     tables=True,
     # MatMulNBits and MatMulBnb4; nothing runs f4E2M1FN on a CPU.
-    block_weights=frozenset({"i8", "u8", "i4", "u4", "i2", "u2", "nf4", "mxint8", "i16"}),
+    block_weights=frozenset(
+        {"i8", "u8", "i4", "u4", "i3", "u3", "i2", "u2", "nf4", "mxint8", "i16"}
+    ),
     divides=True,
     dynamic_layers=frozenset({"nn.lstm"}),
     # MatMulIntegerToFloat, and QGemm without a scale of its result

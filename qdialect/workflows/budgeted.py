@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]
 
+_Rounding = tuple[int, Precision] | SSAValue
+"""An op in a state, by its number, or a value that is converted to codes."""
 Choice = frozenset[tuple[int, Precision]]
 """The ops of a plan that are not on floats, by number, and their states."""
 
@@ -319,13 +321,13 @@ class _Space:
         values = loop.selection.values
         ops = list(values.block.ops)
         places = {op: number for number, op in enumerate(ops)}
-        #: the loss of each rounding: of the weights and the result of an op, by its number, and of
-        #: a value that is converted to codes
-        self._first: dict[int | SSAValue, float] = {}
+        #: the loss of each rounding: of an op in a state, and of a value that is converted to codes
+        self._first: dict[_Rounding, float] = {}
         for op, behavior in loop.selection.ops.items():
             for key in keys_of(op)[:1]:
-                loss = losses.get(kernel_name(key), losses.get(value_name(key), 0.0))
-                self._first[places[op]] = 0.0 if behavior.commutes else min(loss, _WORST)
+                for state, loss in losses_of(key, losses).items():
+                    loss = 0.0 if behavior.commutes else min(loss, _WORST)
+                    self._first[places[op], state] = loss
         #: values with the numbers of the ops that make and that use them
         self._values: list[tuple[SSAValue, int | None, list[int]]] = []
         for value in values.all_values():
@@ -334,15 +336,15 @@ class _Space:
             self._values.append((value, made, [places[user] for user in users]))
             for key in values.keys(value)[:1]:
                 self._first[value] = min(losses.get(value_name(key), 0.0), _WORST)
-        self._losses: Mapping[int | SSAValue, float] = self._first
-        self._trials: list[tuple[frozenset[int | SSAValue], float]] = []
+        self._losses: Mapping[_Rounding, float] = self._first
+        self._trials: list[tuple[frozenset[_Rounding], float]] = []
         self._states: dict[Choice, Mapping[int, Precision]] = {_ALL_FLOAT: {}}
         self._nanoseconds = {_ALL_FLOAT: loop.times.total(Precision.FLOAT)}
 
     def plan(self, weight: float) -> Choice:
         """The plan of least time + weight * loss."""
-        ops = {key: loss for key, loss in self._losses.items() if isinstance(key, int)}
-        values = {key: loss for key, loss in self._losses.items() if not isinstance(key, int)}
+        ops = {key: loss for key, loss in self._losses.items() if isinstance(key, tuple)}
+        values = {key: loss for key, loss in self._losses.items() if not isinstance(key, tuple)}
         return self.known(self._loop.plan(weight, Losses(ops, values)), weight)
 
     def known(self, found: Plan, weight: float = 0.0) -> Choice:
@@ -370,12 +372,25 @@ class _Space:
     def _loss(self, choice: Choice) -> float:
         return sum(self._losses.get(key, 0.0) for key in self._rounded(choice))
 
-    def _rounded(self, choice: Choice) -> frozenset[int | SSAValue]:
+    def _rounded(self, choice: Choice) -> frozenset[_Rounding]:
         """What is rounded in a plan: ops, and values that floats are converted from."""
         states = dict(choice)
-        found: list[int | SSAValue] = list(states)
+        found: list[_Rounding] = list(choice)
         for value, made, users in self._values:
             on_codes = made is not None and states.get(made) is Precision.CODES
             if not on_codes and any(states.get(user) is Precision.CODES for user in users):
                 found.append(value)
         return frozenset(found)
+
+
+def losses_of(key: str, losses: Mapping[str, float]) -> Mapping[Precision, float]:
+    """What an op loses in each state, of what is known of its whole, of its weights and result, and
+    of its result: noises add, so that differences are those of the rest."""
+    result = losses.get(value_name(key), 0.0)
+    kernel = losses.get(kernel_name(key), result)
+    return {
+        Precision.CODES: kernel,
+        # Where the whole is not known, its operand is taken to lose what its result does.
+        Precision.DYNAMIC: max(losses.get(key, kernel + result) - result, 0.0),
+        Precision.WEIGHTS: max(kernel - result, 0.0),
+    }

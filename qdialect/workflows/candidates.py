@@ -25,6 +25,7 @@ from qdialect.errors import QError, UsageError
 from qdialect.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.quantization.apply_profile import apply_profile
+from qdialect.quantization.blocks import weights_refusal
 from qdialect.quantization.coverage import Coverage, left_float
 from qdialect.quantization.dynamic import dynamic_refusal
 from qdialect.quantization.grids import assign
@@ -57,10 +58,17 @@ if TYPE_CHECKING:
 
 FLOAT, FLOAT_OPTIMIZED = "float", "float, optimized"
 PRICES = "by prices"
-RULES, CODES, DYNAMIC = "by rules", "all on codes", "all dynamic"
+RULES = "by rules"
+EXTREMES = {
+    Precision.CODES: "all on codes",
+    Precision.DYNAMIC: "all dynamic",
+    Precision.WEIGHTS: "all weights alone",
+}
 MIXED = ("by times", "by times, again", "by times, a third time")
-"""Names of candidates: quantized as without times; all that can be, in two ways; as the times
+"""Names of candidates: quantized as without times; all that can be, in each state; as the times
 say, the second with what was measured of the first."""
+_BETWEEN_FLOATS = {Precision.DYNAMIC: dynamic_refusal, Precision.WEIGHTS: weights_refusal}
+"""States that take and give floats, and why an op cannot be in them."""
 CACHES_ON_CODES = ",fold-interface{caches=true},canonicalize,cse,dce"
 _NEARLY = 0.03
 """So much more time is not felt; what it saves in loss may be: several dB in a sentence encoder."""
@@ -137,30 +145,33 @@ class Builder:
         assign(selection)
         return selection
 
-    def all_dynamic(self, selection: Selection) -> Mapping[int, Precision]:
-        """The states in which all products quantize their input as they run that can."""
-        values, states = selection.values, dict[int, Precision]()
-        for number, op in enumerate(values.block.ops):
-            states[number], behavior = Precision.FLOAT, values.ctx.behaviors.get(op)
-            if behavior is not None and dynamic_refusal(values, op, behavior) is None:
-                states[number] = Precision.DYNAMIC
-        return states
-
-    def able(self, selection: Selection, dynamic: Mapping[int, Precision]) -> Able:
-        """The numbers of the ops that can be in each state that is no float."""
-        places = {op: place for place, op in enumerate(selection.values.block.ops)}
-        found = {Precision.CODES: {places[op] for op in selection.ops}}
-        if Precision.DYNAMIC in dynamic.values():
-            states = dynamic.items()
-            found[Precision.DYNAMIC] = {n for n, state in states if state is Precision.DYNAMIC}
+    def able(self, selection: Selection) -> Able:
+        """The numbers of the ops that can be in each state that is no float; of states in which
+        none can be, only codes are there."""
+        values = selection.values
+        ops = {op: number for number, op in enumerate(values.block.ops)}
+        found = {Precision.CODES: {ops[op] for op in selection.ops}}
+        known = [(op, behavior) for op in ops if (behavior := values.ctx.behaviors.get(op))]
+        for state, refusal in _BETWEEN_FLOATS.items():
+            able = {ops[op] for op, each in known if refusal(values, op, each) is None}
+            if able:
+                found[state] = able
         return found
+
+    def extreme(self, state: Precision, able: Able) -> Candidate:
+        """The model in which all ops that can be in a state are in it, and others on floats; of
+        codes, whatever can be."""
+        states: dict[int, Precision] = {}
+        if state is not Precision.CODES:
+            count = len(self.prepared.function().body.block.ops)
+            states = {n: state if n in able[state] else Precision.FLOAT for n in range(count)}
+        return self.quantized(EXTREMES[state], states)
 
     def by_prices(self) -> Candidate:
         """Quantized as the prices of the target say; UsageError (`no-prices`)."""
         selection = self.selection()
         function, ctx = selection.values.function, selection.values.ctx
-        able = self.able(selection, self.all_dynamic(selection))
-        times = priced_times(function, ctx, able, self.recipe)
+        times = priced_times(function, ctx, self.able(selection), self.recipe)
         return self.quantized(PRICES, plan(function, ctx, times).states)
 
     def _copy(self) -> Model:
@@ -351,16 +362,13 @@ class Loop(ABC):
         return self.selection.values.function
 
     @cached_property
-    def _dynamic(self) -> Mapping[int, Precision]:
-        return self.builder.all_dynamic(self.selection)
+    def _able(self) -> Able:
+        return self.builder.able(self.selection)
 
     @cached_property
     def extremes(self) -> Mapping[Precision, Candidate]:
         """The models in which all ops that can be are in one state that is no float."""
-        found = {Precision.CODES: self.builder.quantized(CODES, {})}
-        if Precision.DYNAMIC in self._dynamic.values():
-            found[Precision.DYNAMIC] = self.builder.quantized(DYNAMIC, self._dynamic)
-        return found
+        return {state: self.builder.extreme(state, self._able) for state in self._able}
 
     @cached_property
     def times(self) -> Times:
@@ -375,8 +383,7 @@ class Loop(ABC):
             else:
                 models[state] = candidate.model
         ops = dict(zip(models, self._measured(list(models.values())), strict=True))
-        able = self.builder.able(self.selection, self._dynamic)
-        able = {state: numbers for state, numbers in able.items() if state in ops}
+        able = {state: numbers for state, numbers in self._able.items() if state in ops}
         return Times(ops, able, conversion_rates())
 
     def plan(self, weight: float = 0.0, losses: Losses | None = None) -> Plan:
@@ -384,13 +391,13 @@ class Loop(ABC):
         return plan(self._function, self.selection.values.ctx, self.times, losses, weight)
 
     def attempt(self, candidate: Candidate) -> Tried | None:
-        """Load a candidate and judge it; None where the runtime refuses it, which is noted."""
+        """Load a candidate and judge it; None where the runtime does not load or run it, which is
+        noted."""
         try:
-            engine, executed = self._loaded(self._file(candidate.model))
+            made = self._tried(candidate, *self._loaded(self._file(candidate.model)))
         except QError as error:
             self.notes.append(f"{candidate.name} is no candidate: {error.message}")
             return None
-        made = self._tried(candidate, engine, executed)
         self.tried[candidate.name] = made
         return made
 
@@ -429,7 +436,7 @@ def priced_times(function: FuncOp, ctx: QContext, able: Able, recipe: Recipe) ->
     where it says nothing."""
     names = {
         Precision.FLOAT: "float",
-        Precision.CODES: f"{recipe.activations} {recipe.integer_weights}",
+        Precision.CODES: f"{recipe.activations} {recipe.integer_weights.spelling}",
         Precision.DYNAMIC: "dynamic",
     }
     target = ctx.target
@@ -449,7 +456,9 @@ def priced_times(function: FuncOp, ctx: QContext, able: Able, recipe: Recipe) ->
     quantize, dequantize = (_rate(_COUNTS, found[n : n + 2]) for n in (0, 2))
     # Changes of layout are in the prices of ops.
     rates = Rates(quantize, dequantize, Rate(0.0, 0.0))
-    known = {state: {n for n in each if n in ops[state]} for state, each in able.items()}
+    known = {
+        state: {n for n in each if n in ops[state]} for state, each in able.items() if state in ops
+    }
     return Times(ops, known, rates)
 
 

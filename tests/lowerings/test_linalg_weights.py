@@ -14,7 +14,10 @@ import qdialect as qd
 from qdialect.api import run_passes
 from qdialect.engines.installed import engine_named
 from qdialect.engines.program import Program
+from qdialect.ops import ConstantOp
 from qdialect.passes.lowering.exports import EXPORTS
+from qdialect.qparams import Layout
+from qdialect.quant import quant_element
 from qdialect.quantization.recipe import Recipe
 from qdialect.reference import Interpreter
 
@@ -48,6 +51,8 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
 RECIPES = {
     "u4": Recipe(weights="u4", block=16, tables="u4"),
     "i4, f16": Recipe(weights="i4", block=16, scale_type="f16"),
+    "u3": Recipe(weights="u3", block=16),
+    "i3": Recipe(weights="i3", block=32),
     "nf4": Recipe(weights="nf4"),
     "nf4, f8": Recipe(weights="nf4", scale_type="f8E4M3FN"),
     "mxint8": Recipe(weights="mxint8"),
@@ -74,3 +79,24 @@ def test_weights_in_blocks(net: Path, name: str, engine: str, to: str) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
     (exact,) = Interpreter(given.ctx, qd.load(net).module).run(inputs)
     assert np.abs(exact - expected).max() > 1e-3 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("weights", ["i4", "i3", "u3"])
+def test_weights_per_channel(net: Path, weights: str, tmp_path: Path) -> None:
+    """Products of codes, which are as many as the integers have."""
+    if missing := engine_named("iree").missing():
+        pytest.skip(f"iree is not installed: {missing} (qopt engines install)")
+    data = tmp_path / "data.npz"
+    np.savez(data, i=np.random.default_rng(1).integers(0, 20, (8, 6)))
+    recipe = Recipe(weights=weights)
+    made = qd.quantize(qd.load(net), data, recipe=recipe, target="linalg").model
+    kinds = [v.type for op in made.module.walk() for v in op.results if isinstance(op, ConstantOp)]
+    found = [q.qparams for kind in kinds if (q := quant_element(kind)) is not None]
+    storage = recipe.integer_weights
+    assert [q.storage for q in found if q.layout is Layout.AXIS] == [storage] * 2
+    export, inputs = EXPORTS["iree"], [np.array([3, 0, 19, 7, 7, 12])]
+    lowered = converted(run_passes(made, export.passes(codes=True), target="linalg"), "iree")
+    program = Program.of(lowered.module, lowered.ctx)
+    ((actual,),) = engine_named("iree").run(program, [inputs])
+    (expected,) = Interpreter(made.ctx, made.module).run(inputs)
+    np.testing.assert_array_equal(actual, expected)

@@ -129,14 +129,19 @@ def test_scales_together_cover(several: list[float], text: str) -> None:
 
 
 def test_storages_and_zero_points_to_choose() -> None:
-    def storage(text: str, preferred: str) -> str:
-        return str(Domain.parse(text).storage(Storage.of(preferred)))
+    def storage(text: str, preferred: str, *bounds: int) -> str:
+        return str(Domain.parse(text).storage(Storage.of(preferred, *bounds)))
 
     assert storage("*", "u8") == "u8"
     assert storage("i8|u8", "u8") == "u8"
     assert storage("i4|i8", "u8") == "i8"
     assert storage("i16", "u8") == "i16"
-    assert storage("i8<-127:127>", "i8") == "i8<-127:127>"
+    assert storage("i8<-127:127>", "i8") == storage("i8<-127:127>", "u8") == "i8<-127:127>"
+    # Three bits in four.
+    assert storage("i4", "i4", -4, 3) == storage("i4", "u4", 0, 7) == "i4<-4:3>"
+    assert storage("i4<-7:7>", "u4", 0, 7) == "i4<-4:3>"
+    assert storage("u4", "i4", -4, 3) == storage("i8|u4", "u4", 0, 7) == "u4<0:7>"
+    assert storage("i8", "u4", 0, 7) == "i8"
     assert storage("f8E4M3FN", "i8") == storage("i32", "i8") == "None"
 
     def zeros(text: str) -> list[int] | None:

@@ -23,14 +23,10 @@ from qdialect.quantization.preparation import prepare
 from qdialect.reference import Interpreter
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
+from tests.support.channel_models import opened
 from tests.support.exact_numbers import random_rationals
 
 SEEDS = range(40)
-
-
-def opened(text: str) -> Model:
-    ctx = new_context()
-    return Model(read_module(text, ctx), ctx)
 
 
 def groups_of(model: Model) -> list[ChannelGroup]:

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from qdialect.analysis import channel_walk
 from qdialect.analysis.channel_gains import find_gains
 from qdialect.analysis.channel_mixing import Block, Matrices, find_blocks
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
 from qdialect.numerics.rotations import rotation_keeping_ones
 from qdialect.quantization.float_rewrites.mixing import mix_channels, mixed_value
 from qdialect.quantization.preparation import prepare
@@ -18,13 +16,9 @@ from qdialect.reference import Interpreter
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
 from tests.generators.norm_networks import BREAKERS, WIDTH, random_stream
+from tests.support.channel_models import opened
 
 SEEDS = range(24)
-
-
-def opened(text: str) -> Model:
-    ctx = new_context()
-    return Model(read_module(text, ctx), ctx)
 
 
 def result(model: Model, shape: tuple[int, ...]) -> list[NDArray[np.float32]]:

@@ -13,7 +13,15 @@ import qdialect as qd
 from qdialect.numerics.weight_rounding import Grid, damped, gptq, loss
 from qdialect.profile.record import Profile, Settings
 from qdialect.quantization import hessians
-from qdialect.quantization.hessians import array_of, batches, measurable, moments, rows_of
+from qdialect.quantization.hessians import (
+    array_of,
+    batches,
+    measurable,
+    moments,
+    moments_of_parts,
+    rows_of,
+)
+from qdialect.quantization.operands import float_operands
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.values import Values
 
@@ -139,6 +147,29 @@ def test_samples_that_overflow_do_not_count(tmp_path: Path) -> None:
     assert found.count == expected.count and (found.products == expected.products).all()
 
 
+@pytest.mark.parametrize("engine", ["numpy", "onnxruntime"])
+@pytest.mark.parametrize("count", [1, 4, 5])
+def test_parts_of_samples_are_measured_in_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, engine: str
+) -> None:
+    """To the bit what each part gives alone."""
+    values, op, _ = opened(tmp_path, "conv2d")
+    given = (samples("conv2d") * 2)[:count]
+    alone = [moments(values, [op], given[first::2], engine)[op] for first in range(2)]
+    runs: list[str] = []
+
+    def counted(*given: Any) -> Any:
+        runs.append(given[2])
+        return float_operands(*given)
+
+    monkeypatch.setattr(hessians, "float_operands", counted)
+    together = [part[op] for part in moments_of_parts(values, [op], given, engine, 2)]
+    assert runs == [engine]
+    for part, expected in zip(together, alone, strict=True):
+        assert part.count == expected.count
+        assert (part.products == expected.products).all() and (part.sums == expected.sums).all()
+
+
 def test_the_covariance_of_channels_that_are_nearly_constant(tmp_path: Path) -> None:
     """What a relu6 leaves of saturated channels: GPTQ takes no matrix that is not positive."""
     values, op, weights = opened(tmp_path, "fully_connected", operand="x")
@@ -159,5 +190,6 @@ def test_large_matrices_are_measured_one_by_one(
     assert list(batches(ops)) == [ops]
     monkeypatch.setattr(hessians, "LIMIT_BYTES", 8 * (2 * 12**2 + 8**2))
     assert list(batches(ops)) == [ops[:2], ops[2:]]
+    assert list(batches(ops, 2)) == [ops[:1], ops[1:2], ops[2:]]
     monkeypatch.setattr(hessians, "LIMIT_BYTES", 1)
     assert list(batches(ops)) == [[op] for op in ops]

@@ -88,20 +88,41 @@ def test_masks_in_integers_are_far_enough_away(
     assert sqnr(model, found.model, data) > 28
 
 
-def test_masks_that_come_in(tmp_path: Path) -> None:
+SCORES = {
+    "added": ["%2 = nn.add %x, %1 : (!x, !x) -> !x"],
+    "subtracted": [
+        "%m = nn.neg %1 : (!x) -> !x",
+        "%2 = nn.sub %x, %m : (!x, !x) -> !x",
+    ],
+    "added and scaled": [
+        "%half = nn.constant dense<0.5> : tensor<f32> : tensor<f32>",
+        "%bias = nn.constant dense<[4.0, 0.0, -2.0, 1.0]> : tensor<4xf32> : tensor<4xf32>",
+        "%s = nn.add %1, %x : (!x, !x) -> !x",
+        "%b = nn.add %s, %bias : (!x, tensor<4xf32>) -> !x",
+        "%2 = nn.div %b, %half : (!x, tensor<f32>) -> !x",
+    ],
+}
+
+
+@pytest.mark.parametrize("extents", ["2x4", "2x?", "?x?"])
+@pytest.mark.parametrize("scores", SCORES)
+def test_masks_that_come_in(tmp_path: Path, scores: str, extents: str) -> None:
     """The grid of what is added to scores reaches so far that no sum is a score."""
-    text = """
-func.func @main(
-    %x: tensor<2x4xf32> {nn.name = "x"}, %keep: tensor<2x4xf32> {nn.name = "keep"}
-) -> tensor<2x4xf32> {
+    lines = "\n  ".join(
+        line.replace(" :", f' {{nn.key = "scores{n}"}} :', 1) if "constant" not in line else line
+        for n, line in enumerate(SCORES[scores])
+    )
+    text = f"""
+!x = tensor<{extents}xf32>
+func.func @main(%x: !x {{nn.name = "x"}}, %keep: !x {{nn.name = "keep"}}) -> !x {{
   %one = nn.constant dense<1.0> : tensor<f32> : tensor<f32>
   %far = nn.constant dense<-1.0e9> : tensor<f32> : tensor<f32>
-  %0 = nn.sub %one, %keep {nn.key = "drop"} : (tensor<f32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-  %1 = nn.mul %0, %far {nn.key = "masks"} : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
-  %2 = nn.add %x, %1 {nn.key = "scores"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-  %3 = nn.softmax %2 axis 1 {nn.key = "shares"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  func.return %3 : tensor<2x4xf32>
-}"""
+  %0 = nn.sub %one, %keep {{nn.key = "drop"}} : (tensor<f32>, !x) -> !x
+  %1 = nn.mul %0, %far {{nn.key = "masks"}} : (!x, tensor<f32>) -> !x
+  {lines}
+  %3 = nn.softmax %2 axis 1 {{nn.key = "shares"}} : (!x) -> !x
+  func.return %3 : !x
+}}"""
     path, data = tmp_path / "net.mlir", tmp_path / "data.npz"
     path.write_text(text)
     random = np.random.default_rng(5)

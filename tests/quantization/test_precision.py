@@ -26,10 +26,13 @@ from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values
 from qdialect.reference import Interpreter
 from qdialect.targets.installed import get_target
-from qdialect.workflows.candidates import attributed, conversion_rates, nearly_best
+from qdialect.workflows.budgeted import losses_of
+from qdialect.workflows.candidates import Builder, attributed, conversion_rates, nearly_best
+from qdialect.workflows.model import Model
 from qdialect.workflows.race import Lap
 
 FLOAT, CODES = Precision.FLOAT, Precision.CODES
+DYNAMIC, WEIGHTS = Precision.DYNAMIC, Precision.WEIGHTS
 CHANNELS = 8
 
 
@@ -92,7 +95,7 @@ def planned(
         {CODES: {numbers[key] for key in numbers}},
         Rates(rate, rate, Rate(0.0, 0.0)),
     )
-    losses = Losses({numbers[key]: 1.0 for key in codes})
+    losses = Losses({(numbers[key], Precision.CODES): 1.0 for key in codes})
     values = selection.values
     found = plan(values.function, values.ctx, times, losses, more.get("weight", 0.0))
     return {key: found.states[n] for key, n in numbers.items() if n in found.states}, found
@@ -121,6 +124,108 @@ def test_a_loss_has_a_price(network: tuple[Path, Path]) -> None:
     assert [without[key] for key in CONVS] == [CODES] * 3
     states, _ = planned(network, times, fast, 5.0, weight=1000.0)
     assert set(states.values()) == {FLOAT}
+
+
+DEPTH, STEM = 64, 32
+
+
+@pytest.fixture
+def products(tmp_path: Path) -> tuple[Path, Path]:
+    """A convolution, and two products with weights behind it of which the second has an outlier in
+    its operand, which costs all of a tensor its steps."""
+    random = np.random.default_rng(5)
+    arrays = {
+        "k": random.normal(size=(4, 1, 3, 1)) / 3,
+        "w": random.normal(size=(STEM, DEPTH)) / 8,
+        "spread": np.where(np.arange(DEPTH) == 3, 200.0, 1.0),
+        "v": random.normal(size=(DEPTH, STEM)) / 8,
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["c"], "conv", pads=[1, 0, 1, 0]),
+        helper.make_node("MatMul", ["c", "w"], ["p"], "even"),
+        helper.make_node("Relu", ["p"], ["r"], "relu"),
+        helper.make_node("Mul", ["r", "spread"], ["s"], "scaled"),
+        helper.make_node("Add", ["s", "spread"], ["a"], "moved"),
+        helper.make_node("MatMul", ["a", "v"], ["y"], "uneven"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 16, STEM])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 16, STEM])],
+        [numpy_helper.from_array(array.astype("f4"), name) for name, array in arrays.items()],
+    )
+    path, data = tmp_path / "products.onnx", tmp_path / "products.npz"
+    opset = [helper.make_opsetid("", 21)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), path)
+    np.savez(data, x=random.normal(size=(12, 1, 16, STEM)).astype("f4"))
+    return path, data
+
+
+def built(network: tuple[Path, Path]) -> tuple[Builder, Selection, dict[str, int]]:
+    """What makes candidates of a network, what of it can be on codes, numbers of ops by key."""
+    model = qd.load(network[0])
+    profile = qd.calibrate(model, network[1])
+    target = get_target("onnxruntime")
+    prepared = Model(model.module.clone(), model.ctx.clone())
+    prepared.ctx.target = target
+    prepare(prepared.module, prepared.ctx, frozenset())
+    builder = Builder(prepared, profile, Recipe.of_target(target), target, "exact")
+    selection = builder.selection()
+    ops = enumerate(selection.values.block.ops)
+    return builder, selection, {key: n for n, op in ops for key in keys_of(op)}
+
+
+def test_products_can_have_their_weights_alone_in_codes(products: tuple[Path, Path]) -> None:
+    """A convolution cannot; of the model in which all that can are, the outlier costs little."""
+    builder, selection, numbers = built(products)
+    able = builder.able(selection)
+    both = {numbers["even"], numbers["uneven"]}
+    assert able[DYNAMIC] == able[WEIGHTS] == both
+    assert numbers["conv"] in able[CODES]
+    x = np.load(products[1])["x"][:1]
+    source = qd.load(products[0])
+    (want,) = Interpreter(source.ctx, source.module).run({"x": x})
+    noise: dict[Precision, float] = {}
+    for state in (CODES, DYNAMIC, WEIGHTS):
+        made = builder.extreme(state, able).model
+        (got,) = Interpreter(made.ctx, made.module).run({"x": x})
+        noise[state] = float(np.square(got - want).sum() / np.square(want).sum())
+    assert noise[WEIGHTS] < noise[DYNAMIC] / 5
+    assert noise[WEIGHTS] < 1e-4
+
+
+@pytest.mark.parametrize(("weight", "state"), [(0.0, DYNAMIC), (2e4, WEIGHTS), (1e7, FLOAT)])
+def test_a_loss_is_that_of_the_state(
+    products: tuple[Path, Path], weight: float, state: Precision
+) -> None:
+    """The dearer noise is, the more time is spent on the product with the outlier."""
+    _, selection, numbers = built(products)
+    even, uneven = numbers["even"], numbers["uneven"]
+    rate = Rate(0.0, 0.0)
+    times = Times(
+        {
+            FLOAT: {even: Time(100.0), uneven: Time(100.0)},
+            DYNAMIC: {even: Time(30.0), uneven: Time(30.0)},
+            WEIGHTS: {even: Time(60.0), uneven: Time(60.0)},
+        },
+        {DYNAMIC: {even, uneven}, WEIGHTS: {even, uneven}},
+        Rates(rate, rate, rate),
+    )
+    losses = Losses({(even, DYNAMIC): 1e-9, (uneven, DYNAMIC): 1e-2, (uneven, WEIGHTS): 1e-5})
+    values = selection.values
+    found = plan(values.function, values.ctx, times, losses, weight)
+    assert found.states[uneven] is state
+    assert found.states[even] is DYNAMIC
+
+
+def test_what_a_product_loses_in_a_state_is_what_is_rounded_in_it() -> None:
+    """Whole: operand, weights, result; kernel: weights, result."""
+    names = {"p": 7.0, "kernel p": 3.0, "value p": 1.0}
+    assert losses_of("p", names) == {CODES: 3.0, DYNAMIC: 6.0, WEIGHTS: 2.0}
+    del names["p"]
+    assert losses_of("p", names) == {CODES: 3.0, DYNAMIC: 3.0, WEIGHTS: 2.0}
+    assert losses_of("p", {"value p": 1.0}) == {CODES: 1.0, DYNAMIC: 1.0, WEIGHTS: 0.0}
 
 
 def test_a_product_without_a_time_on_codes_stays_float(network: tuple[Path, Path]) -> None:

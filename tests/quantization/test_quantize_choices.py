@@ -79,8 +79,8 @@ def elements(model: qd.Model) -> list[Any]:
     return [element.qparams for element in found if element is not None]
 
 
-#: SQNR at 4 and at 8 bits or more
-LEAST = {"i4": 15, "u4": 15, "i8": 30, "u8": 30, "i16": 30}
+#: SQNR at 3, at 4 and at 8 bits or more
+LEAST = {"i3": 9, "u3": 9, "i4": 15, "u4": 15, "i8": 30, "u8": 30, "i16": 30}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,8 @@ LEAST = {"i4": 15, "u4": 15, "i8": 30, "u8": 30, "i16": 30}
 def test_storages(tmp_path: Path, weights: str, activations: str) -> None:
     model, found = quantized(tmp_path, "--weights", weights, "--activations", activations)
     storages = {params.storage.spelling for params in elements(model)}
-    assert activations in storages and storages <= {weights, activations, "i32"}
+    stored = Recipe(weights=weights).integer_weights.spelling
+    assert activations in storages and storages <= {stored, activations, "i32"}
     assert found > LEAST[weights]
 
 
@@ -107,6 +108,9 @@ def test_schemes(tmp_path: Path, scheme: str, form: str) -> None:
     assert found > 25
 
 
+LEAST_IN_BLOCKS = {"i3": 9, "u3": 9, "i4": 15, "u4": 15, "i8": 35, "u8": 35}
+
+
 @pytest.mark.parametrize("flag", ["--per-channel", "--per-tensor"])
 def test_scales_of_weights(tmp_path: Path, flag: str) -> None:
     model, found = quantized(tmp_path, flag)
@@ -115,12 +119,13 @@ def test_scales_of_weights(tmp_path: Path, flag: str) -> None:
     assert found > 30
 
 
-@pytest.mark.parametrize(("weights", "least"), [("i4", 15), ("u4", 15), ("i8", 35), ("u8", 35)])
+@pytest.mark.parametrize(("weights", "least"), LEAST_IN_BLOCKS.items())
 def test_blocks(tmp_path: Path, weights: str, least: float) -> None:
     """The products are float, and only their weights are codes, in the file too."""
     model, found = quantized(tmp_path, "--block", "8", "--weights", weights)
     blocks = [params for params in elements(model) if params.layout is Layout.BLOCK]
-    assert [params.storage.spelling for params in blocks] == [weights] * 2
+    stored = Recipe(weights=weights).integer_weights.spelling
+    assert [params.storage.spelling for params in blocks] == [stored] * 2
     assert sorted(sorted(params.grid) for params in blocks) == [[4, 64], [8, 8]]
     assert found > least
     (_, data), plain = write(tmp_path), qd.load(tmp_path / "net.onnx")
@@ -191,7 +196,7 @@ def test_what_cannot_be_is_said_before_anything_runs(
         (["--target", "tosa"], "'tosa' rounds half_up, and ONNX half even"),
         (["--block", "1"], "--block takes a number above 1, not '1'"),
         (["--block", "8", "--target", "integer"], "'integer' has no products of weights in blocks"),
-        (["--weights", "i3"], "i3"),
+        (["--weights", "i5"], "i5"),
     ):
         assert main([*given, *flags]) == 2
         assert text in capsys.readouterr().err and not out.exists()

@@ -66,6 +66,8 @@ def write(folder: Path, function: str = "sigmoid", scale: float = 1.0) -> tuple[
         (Recipe(activations="i16", scheme="symmetric"), 40),
         (Recipe(scheme="power-of-two"), 28),
         (Recipe(weights="i4"), 15),
+        (Recipe(weights="i3"), 9),
+        (Recipe(weights="u3"), 9),
         (Recipe(weights="u8"), 30),
         (Recipe(per_channel=False, weight_ranges="minmax"), 30),
         (Recipe(calibration="mse"), 30),
@@ -84,7 +86,8 @@ def test_the_model_is_near_the_float_one(tmp_path: Path, recipe: Recipe, least: 
         for value in op.results
         if (element := quant_element(value.type)) is not None
     }
-    assert {recipe.activations, recipe.weights, "i32"} >= storages
+    weights = recipe.integer_weights.spelling
+    assert {recipe.activations, weights, "i32"} >= storages
 
 
 def test_without_a_recipe_the_best_ranges_are_found(tmp_path: Path) -> None:

@@ -106,12 +106,13 @@ def noise(net: Net, rounding: WeightRounding | None, recipe: Recipe = W4) -> flo
     return wrong / power
 
 
-def test_what_is_below_makes_up_for_what_is_above(chain: Net) -> None:
+@pytest.mark.parametrize("recipe", [W4, Recipe(weights="i3"), Recipe(weights="u3")])
+def test_what_is_below_makes_up_for_what_is_above(chain: Net, recipe: Recipe) -> None:
     found = {
-        method: noise(chain, WeightRounding(chain[2], "numpy", method))
-        for method in ("descent", "sequential", "adaround")
+        method: noise(chain, WeightRounding(chain[2], "numpy", method), recipe)
+        for method in ("gptq", "descent", "sequential", "adaround")
     }
-    nearest = noise(chain, None)
+    nearest = noise(chain, None, recipe)
     assert found["sequential"] < found["descent"]
     assert max(found.values()) < 0.8 * nearest
 
@@ -276,7 +277,7 @@ func.func @main(%x: !x {{nn.name = "x"}}) -> !x {{
 """
 
 
-@pytest.mark.parametrize("weights", ["u2", "i2", "u4"])
+@pytest.mark.parametrize("weights", ["u2", "i2", "u3", "i3", "u4"])
 def test_weights_that_alone_are_codes_make_up_for_what_is_above(
     weights: str, tmp_path: Path
 ) -> None:
@@ -284,11 +285,12 @@ def test_weights_that_alone_are_codes_make_up_for_what_is_above(
     w, v = (random.normal(0, 0.3, (32, 32)).tolist() for _ in range(2))
     net = net_of(PERCEPTRON.format(w=w, v=v), (2, 32), tmp_path, 400)
     errors: dict[str, float] = {}
-    for method in ("none", "gptq", "sequential", "adaround"):
+    for method in ("nearest", "none", "gptq", "sequential", "adaround"):
         selection, grids = chosen(net, recipe)
-        BlockRounding(net[2], "numpy")(selection, grids)
+        if method != "nearest":
+            BlockRounding(net[2], "numpy")(selection, grids)
         before = dict(grids.only_weights)
-        if method != "none":
+        if method not in ("nearest", "none"):
             WeightRounding(net[2], "numpy", method)(selection, grids)
         copy = quantized_copy(selection, grids)
         made = qd.Model(copy.module, copy.ctx)
@@ -299,6 +301,7 @@ def test_weights_that_alone_are_codes_make_up_for_what_is_above(
         for op, (params, codes) in grids.only_weights.items():
             assert params == before[op][0] and codes.dtype == before[op][1].dtype
             assert params.storage.min <= codes.min() and codes.max() <= params.storage.max
+    assert errors["none"] < 0.7 * errors["nearest"]
     assert errors["gptq"] == errors["none"]
     assert errors["sequential"] < 0.95 * errors["none"]
     assert errors["adaround"] < 0.95 * errors["none"]

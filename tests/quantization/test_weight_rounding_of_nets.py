@@ -114,7 +114,7 @@ def first_result(selection: Selection, x: NDArray[np.float64]) -> NDArray[np.flo
 
 @pytest.mark.parametrize("engine", ["numpy", "onnxruntime"])
 @pytest.mark.parametrize("per_channel", [True, False])
-@pytest.mark.parametrize("weights", ["i8", "u8", "i4"])
+@pytest.mark.parametrize("weights", ["i8", "u8", "i4", "i3", "u3"])
 @pytest.mark.parametrize("method", ["gptq", "descent"])
 def test_results_are_nearer(
     net: tuple[qd.Model, Profile, list[Arrays]],

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +166,39 @@ def test_sentences_are_those_of_the_seed() -> None:
     found = unseen.sentences(20, 3)
     assert found == unseen.sentences(20, 3) != unseen.sentences(20, 4)
     assert len(set(found)) == 20 and all(30 <= len(text) <= 300 for text in found)
+
+
+def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever needs it meanwhile waits; one that could not be made is tried again."""
+    made: list[str] = []
+    fails = ["pip"]
+
+    def run(command: Sequence[str]) -> str:
+        made.append(command[2])
+        time.sleep(0.05)
+        made.append(command[2])
+        if command[2] in fails:
+            fails.remove(command[2])
+            raise RuntimeError("no such package")
+        return ""
+
+    def ask(_: int) -> str:
+        try:
+            return str(others.environment(folder, {"a": "a==1"}))
+        except RuntimeError as error:
+            return str(error)
+
+    monkeypatch.setattr(others, "run", run)
+    folder = tmp_path / "cache" / "env"
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(ask, range(4)))
+    steps = ["venv", "venv", "pip", "pip"]
+    assert made == steps * 2
+    python = str(folder / "bin" / "python")
+    failed = "no environment for other tools: no such package"
+    assert sorted(found) == sorted([failed, python, python, python])
+    others.environment(folder, {"a": "a==2"})
+    assert made == steps * 3
 
 
 def test_a_command_that_fails_says_why() -> None:

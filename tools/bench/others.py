@@ -12,6 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from qdialect.weights import alone
+
 PINNED = {
     "onnxslim": "onnxslim==0.1.98",
     "onnxsim": "onnxsim==0.8.1",
@@ -64,22 +66,32 @@ print(time.process_time() - start)
 
 
 def environment(folder: Path, pinned: Mapping[str, str] = PINNED) -> Path:
-    """The Python of the environment with these; RuntimeError if it cannot be made."""
+    """The Python of the environment with these, which one process makes while others wait;
+    RuntimeError if it cannot be made."""
     python = folder / "bin" / "python"
     complete = folder / "complete.txt"
     contents = "\n".join((sys.version, *pinned.values()))
-    if not complete.exists() or complete.read_text() != contents:
-        commands = (
-            [sys.executable, "-m", "venv", "--clear", str(folder)],
-            [str(python), "-m", "pip", "install", "--quiet", *pinned.values(), "onnxruntime"],
-        )
-        for command in commands:
+    commands = (
+        [sys.executable, "-m", "venv", "--clear", str(folder)],
+        [str(python), "-m", "pip", "install", "--quiet", *pinned.values(), "onnxruntime"],
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    with alone(folder) as begin:
+        # Those that use it need not wait for each other.
+        if not _says(complete, contents):
+            begin()
+        if not _says(complete, contents):
             try:
-                run(command)
+                for command in commands:
+                    run(command)
             except RuntimeError as error:
                 raise RuntimeError(f"no environment for other tools: {error}") from None
-        complete.write_text(contents)
+            complete.write_text(contents)
     return python
+
+
+def _says(file: Path, text: str) -> bool:
+    return file.exists() and file.read_text() == text
 
 
 def rewrite(python: Path, tool: str, source: Path, target: Path) -> float:

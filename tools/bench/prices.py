@@ -38,7 +38,7 @@ from qdialect.quantization.selection import concerns
 from qdialect.quantization.values import float_value
 from qdialect.targets.base import Target
 from qdialect.targets.price_table import read_prices
-from qdialect.workflows.candidates import CODES, DYNAMIC, Builder, attributed
+from qdialect.workflows.candidates import Builder, attributed
 from qdialect.workflows.model import Model
 from tests.support.tables import step, table
 
@@ -115,10 +115,11 @@ def measured(path: Path, target: Target, by_node: ByNode) -> Iterator[Op]:
     prepare(prepared.module, prepared.ctx, frozenset())
     builder = Builder(prepared, profile, Recipe.of_target(target), target, NUMERICS)
     selection = builder.selection()
-    built = {"float": builder.floats(), "codes": builder.quantized(CODES, {})}
-    states = builder.all_dynamic(selection)
-    if Precision.DYNAMIC in states.values():
-        built["dynamic"] = builder.quantized(DYNAMIC, states)
+    able = builder.able(selection)
+    built = {"float": builder.floats()}
+    for name, state in (("codes", Precision.CODES), ("dynamic", Precision.DYNAMIC)):
+        if state in able:
+            built[name] = builder.extreme(state, able)
     files = [write_model(each.model.module, each.model.ctx).whole() for each in built.values()]
     nodes = node_times(files, [inputs] * len(files), SECONDS)
     for state, each in zip(built, nodes, strict=True):

@@ -7,7 +7,8 @@ in one process, with the runtime's optimizations, on one thread: a ratio is the 
 processor time, against the float file in the same turn.  How near a file is to the float one is
 told on other samples, where it is worst: the least SQNR of the parts of outputs and of their
 channels, as `qopt quantize` tells them.  Beside it, the metric of its task
-(`qdialect.workflows.metrics_of_tasks`): 1 is what the float network gets.
+(`qdialect.workflows.metrics_of_tasks`): 1 is what the float network gets.  `ours as good` is asked
+for the decibels of the best file of others, however slow that is.
 
     python -m tools.bench quantize --models minilm-dynamic --keep FOLDER --json quantize.json
 """
@@ -37,7 +38,7 @@ from qdialect.workflows.metrics_of_tasks import TASKS, Task
 from qdialect.workflows.race import race
 from tests.support.tables import put, step, table
 from tools.bench import corpus
-from tools.bench.quantizers import ANSWERERS, QUANTIZERS, WEIGHTS4
+from tools.bench.quantizers import ANSWERERS, QUANTIZERS, WEIGHTS4, ours
 from tools.bench.real_samples import CALIBRATION, TESTS, real
 from tools.bench.samples import Feeds
 from tools.bench.unseen import NAMES, float_model, unseen
@@ -45,6 +46,9 @@ from tools.bench.unseen import NAMES, float_model, unseen
 TEST_SEED = 1000
 """Added to the seed of the calibration samples."""
 FLOAT = "float"
+AS_GOOD = "ours as good"
+MARGIN = 0.5
+"""So many decibels more are asked for: what few samples promise others do not quite have."""
 Answers = Sequence[Mapping[str, np.ndarray]]
 
 
@@ -124,15 +128,17 @@ def quantized(
     options: argparse.Namespace,
     data: Data,
     folder: Path,
+    made: Mapping[str, File],
 ) -> Iterator[tuple[str, Path | str, float]]:
     """Tool, the file that it wrote or why none, and its seconds; a file that is in the folder is
-    used if it is of the same float file and samples."""
+    used if it is of the same float file and samples. `made` are those of the tools before."""
     path = float_model(source)
     for tool in tools:
-        answers = tool in ANSWERERS
+        answers, flags = tool in ANSWERERS, _flags(tool, made)
         stem = f"{source.name}.{tool.replace(' ', '-')}"
         target = folder / f"{stem}{'.npz' if answers else '.onnx'}"
-        said, digest = folder / f"{stem}.json", data.digest(path, tests=answers)
+        said = folder / f"{stem}.json"
+        digest = data.digest(path, tests=answers) + " ".join(flags)
         known = json.loads(said.read_text()) if said.exists() else {}
         if tool in options.again or known.get("digest") != digest:
             if options.only_kept:
@@ -144,7 +150,8 @@ def quantized(
                     if answers:
                         ANSWERERS[tool](source, path, data.calibration, data.tests, target)
                     else:
-                        QUANTIZERS[tool](source, path, data.calibration, target)
+                        make = ours(*flags) if tool == AS_GOOD else QUANTIZERS[tool]
+                        make(source, path, data.calibration, target)
             except Exception as error:
                 failed = (str(error).splitlines() or [repr(error)])[0][:160]
             seconds = time.perf_counter() - start
@@ -153,57 +160,67 @@ def quantized(
         yield tool, known["failed"] or target, known["seconds"]
 
 
+def _flags(tool: str, made: Mapping[str, File]) -> Sequence[str]:
+    """What a tool is told that depends on what others made."""
+    if tool != AS_GOOD:
+        return ()
+    others = [file.worst for name, file in made.items() if name not in OURS and not file.failed]
+    if not others:
+        raise RuntimeError(f"'{AS_GOOD}' takes the tools of others before it")
+    budget = f"sqnr>={max(others) + MARGIN:.1f}"
+    return "--budget", budget, "--best-effort", "--effort", "1"
+
+
 def row(source: corpus.Source, tools: Sequence[str], options: argparse.Namespace) -> Row:
     """One network with each tool."""
     path, data = float_model(source), Data.of(source, options)
     tests = data.tests
     files: dict[str, File] = {}
     engines = {FLOAT: optimized_engine(path)[0]}
-    made: dict[str, tuple[Answers, float, float]] = {}
+    expected = [engines[FLOAT].run(feeds) for feeds in tests]
+    judge, task = judge_of(path, expected), task_of(source.task, tests, expected)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        expected = [engines[FLOAT].run(feeds) for feeds in tests]
-        for tool, found, taken in quantized(source, tools, options, data, folder):
+        for tool, found, taken in quantized(source, tools, options, data, folder, files):
             try:
                 if isinstance(found, str):
                     raise RuntimeError(found)
                 if tool in ANSWERERS:
-                    made[tool] = *_answered(found, expected), taken
+                    answers, megabytes = _answered(found, expected)
                 else:
                     engines[tool] = optimized_engine(found)[0]
                     answers = [engines[tool].run(feeds) for feeds in tests]
-                    made[tool] = answers, found.stat().st_size / 1e6, taken
+                    megabytes = found.stat().st_size / 1e6
+                files[tool] = _judged(judge, task, answers, megabytes, taken)
             except Exception as error:  # what a tool wrote may not run
                 engines.pop(tool, None)
                 files[tool] = File(failed=str(error).splitlines()[0][:160], seconds=taken)
-    laps = (
-        race(engines, dict.fromkeys(engines, tests[0]), options.seconds).laps
-        if options.seconds
-        else {}
-    )
-    judge, task = judge_of(path, expected), task_of(source.task, tests, expected)
-    for tool, (got, megabytes, taken) in made.items():
-        found = judge.judge(got)
-        worst = min(found.parts, key=lambda part: part.sqnr_db)
-        channels = [db for part in found.parts for db in part.channels if db is not None]
-        lap = laps.get(tool)
-        files[tool] = File(
-            megabytes=megabytes,
-            worst=worst.sqnr_db,
-            part=str(worst.part),
-            channel=min(channels, default=None),
-            dead=len(found.dead),
-            metric=None if task is None else task.judge(got),
-            seconds=taken,
-        )
-        if lap is not None:
-            times = {"ratio": lap.ratio, "low": lap.low, "high": lap.high}
-            files[tool] = replace(files[tool], **times)
-    milliseconds = laps[FLOAT].milliseconds if laps else math.nan
-    ordered = {tool: files[tool] for tool in tools if tool in files}
+    milliseconds = math.nan
+    if options.seconds:
+        laps = race(engines, dict.fromkeys(engines, tests[0]), options.seconds).laps
+        milliseconds = laps[FLOAT].milliseconds
+        for tool in files.keys() & laps.keys():
+            lap = laps[tool]
+            files[tool] = replace(files[tool], ratio=lap.ratio, low=lap.low, high=lap.high)
     size = path.stat().st_size / 1e6
-    return Row(source.name, source.task if task else "", milliseconds, size, len(tests), ordered)
+    return Row(source.name, source.task if task else "", milliseconds, size, len(tests), files)
+
+
+def _judged(judge: Judge, task: Task | None, got: Answers, megabytes: float, taken: float) -> File:
+    """What one tool wrote, by its answers to the tests; its time is not known yet."""
+    found = judge.judge(got)
+    worst = min(found.parts, key=lambda part: part.sqnr_db)
+    channels = [db for part in found.parts for db in part.channels if db is not None]
+    return File(
+        megabytes=megabytes,
+        worst=worst.sqnr_db,
+        part=str(worst.part),
+        channel=min(channels, default=None),
+        dead=len(found.dead),
+        metric=None if task is None else task.judge(got),
+        seconds=taken,
+    )
 
 
 def _answered(path: Path, expected: Answers) -> tuple[Answers, float]:
@@ -282,7 +299,7 @@ MEASURES: Mapping[str, tuple[Callable[[File], float | None], float]] = {
     "metric": (lambda file: file.metric, 0.005),
 }
 """What files are ranked by, and how much of it is no difference."""
-OURS = ("before", "ours", "ours 1", "ours 2", "ours u4", "ours u4, tables")
+OURS = ("before", "ours", "ours 1", "ours 2", AS_GOOD, "ours u4", "ours u4, tables")
 
 
 def place(row: Row, tool: str, measure: str, *, as_fast: bool = False) -> tuple[int, int] | None:
@@ -329,9 +346,11 @@ def ranks(rows: Sequence[Row]) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """A line for each network: each of ours, the best of others, and the place of our best."""
+    """A line for each network: each of ours, the best of others, metrics, and the time of the best
+    of others beside ours as good, of float time."""
     tools = [t for t in OURS if any(t in row.files for row in rows)]
     header = ("network", *tools, "best of others", "which", "metric", "best metric of others")
+    header += ("time as good", "of best") if AS_GOOD in tools else ()
     lines: list[tuple[str, ...]] = []
     for row in rows:
         good = {name: file for name, file in row.files.items() if not file.failed}
@@ -342,7 +361,12 @@ def summary(rows: Sequence[Row]) -> str:
         theirs = [file.metric for file in peers.values() if file.metric is not None]
         own = " / ".join("" if m is None else f"{m:.3f}" for m in metrics)
         best = (f"{peers[first].worst:.1f}", first) if first else ("", "")
-        lines.append((row.model, *mine, *best, own, f"{max(theirs):.3f}" if theirs else ""))
+        line = [row.model, *mine, *best, own, f"{max(theirs):.3f}" if theirs else ""]
+        if AS_GOOD in tools:
+            compared = good.get(AS_GOOD), peers.get(first or "")
+            ratios = [math.nan if file is None else file.ratio for file in compared]
+            line += ["" if math.isnan(ratio) else f"{ratio:.2f}" for ratio in ratios]
+        lines.append(tuple(line))
     return table(header, lines)
 
 
@@ -357,7 +381,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [*NAMES, *corpus.SOURCES, *corpus.HELD_OUT]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="+", choices=names, default=names)
-    known_tools = [*QUANTIZERS, *ANSWERERS]
+    known_tools = [*QUANTIZERS, *ANSWERERS, AS_GOOD]
     parser.add_argument("--tools", nargs="+", choices=known_tools, help="all but for 4 bits")
     parser.add_argument("--weights4", action="store_true", help="tools for weights of 4 bits")
     parser.add_argument("--calibration", type=int, default=64, help="samples to calibrate on")

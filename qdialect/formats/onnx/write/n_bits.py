@@ -44,7 +44,7 @@ def packed_weight(op: Operation) -> tuple[ConstantOp, QParams] | None:
     qparams, shape = element.qparams, shape_of(cast_op.input)
     if not _is_level(qparams.storage) and unsigned(qparams).storage.spelling not in _BITS:
         return None
-    if qparams.layout is not Layout.BLOCK or len(shape) != 2 or not qparams.storage.is_full_range:
+    if qparams.layout is not Layout.BLOCK or len(shape) != 2:
         return None
     block = dict(qparams.blocks).get(0, 1)
     if qparams.grid[1] != shape[1] or block < 16 or block & (block - 1):
@@ -98,7 +98,7 @@ def write_n_bits(exporter: Exporter, op: MatMulOp, key: str, output: str) -> boo
         attributes = {"K": k, "N": n, "block_size": block, "quant_type": _NF4}
         graph.node("MatMulBnb4", inputs, [output], key, "com.microsoft", **attributes)
         return True
-    codes = codes.astype(np.int64) - qparams.storage.min
+    codes = codes.astype(np.int64) - qparams.storage.full_range[0]
     qparams = unsigned(qparams)
     bits, blocks = _BITS[qparams.storage.spelling], k // block
     raw = packed(np.ascontiguousarray(codes), bits)
