@@ -105,12 +105,8 @@ def softly_rounded(
     with others. What is found depends on the arguments alone."""
     whole = grid.whole(rows.shape)
     exact = rows / whole.steps + whole.zeros
-    floors = np.floor(exact)
-    # Of the two codes that a weight may get one is that of the start.
-    floors = np.where(start < floors, start, np.where(start > floors + 1, start - 1, floors))
-    floors = np.clip(floors, grid.low, grid.high - 1)
-    # Before the sigmoid: what makes h the part that is lost.
-    part = np.clip(exact - floors, 0.01, 0.99)
+    floors = lower_codes(exact, start, grid.low, grid.high)
+    soft = SoftCodes(floors, exact - floors, whole.steps, whole.zeros)
     order = np.random.default_rng(seed).permutation(expected.operands.shape[1])
     mixed = Expected(
         np.ascontiguousarray(expected.operands[:, order]),
@@ -120,27 +116,74 @@ def softly_rounded(
     )
     nearest = expected.loss(whole.rounded(rows))
     scale = np.where(nearest > 0, rows.shape[-1] / np.where(nearest > 0, nearest, 1), 0)
-    logits = _Logits(np.log((part - GAMMA) / (ZETA - part)).astype(np.float32))
-    base: Floats = ((floors - whole.zeros) * whole.steps).astype(np.float32)
-    size: Floats = whole.steps.astype(np.float32)
     count, first = mixed.operands.shape[1], 0
     for step in range(steps):
         if first >= count:
             first = 0
         some = mixed.part(first, min(first + _PART, count))
         first += _PART
-        soft, inner = rectified(logits.values)
-        made: Any = base + size * soft
-        errors, slopes = some.errors(made)
+        errors, slopes = some.errors(soft.numbers())
         pull = (2 / errors.shape[1] * scale[:, None]).astype(np.float32) * errors * slopes
-        slope = (pull.swapaxes(-1, -2) @ some.operands) * size
-        warm = (step / steps - _WARM) / (1 - _WARM)
-        if warm > 0:
-            slope += np.float32(_WEIGHT) * push(soft, sharpness(warm))
-        logits.descend(slope * inner)
-    codes = (floors + (rectified(logits.values)[0] >= 0.5)).astype(np.int64)
+        soft.descend(pull.swapaxes(-1, -2) @ some.operands, step / steps)
+    codes = soft.codes()
     better = expected.loss(whole.numbers(codes)) < expected.loss(whole.numbers(start))
     return np.where(better[..., None], codes, start)
+
+
+def lower_codes(exact: Array, start: Codes, low: int, high: int) -> Array:
+    """The lower of the two codes that each number w/s + z may get, one of which is that of the
+    start."""
+    floors = np.floor(exact)
+    floors = np.where(start < floors, start, np.where(start > floors + 1, start - 1, floors))
+    return np.clip(floors, low, high - 1)
+
+
+class SoftCodes:
+    """Numbers s (floor + h - z) of any shape, whose h, at first `parts`, slopes move; `weight` is
+    the l by which they are drawn to 0 or 1."""
+
+    def __init__(
+        self,
+        floors: Array,
+        parts: Array,
+        steps: Array,
+        zeros: Array | float,
+        weight: float = _WEIGHT,
+    ) -> None:
+        # Before the sigmoid: what makes h the part that is lost.
+        parts = np.clip(parts, 0.01, 0.99)
+        self._logits = np.log((parts - GAMMA) / (ZETA - parts)).astype(np.float32)
+        self._floors, self._weight = floors, np.float32(weight)
+        self._base: Floats = ((floors - zeros) * steps).astype(np.float32)
+        self._size: Floats = steps.astype(np.float32)
+        self._mean, self._square = np.zeros_like(self._logits), np.zeros_like(self._logits)
+        self._count = 0
+
+    def numbers(self) -> Floats:
+        """What they are now."""
+        found: Any = self._base + self._size * rectified(self._logits)[0]
+        return found
+
+    def codes(self) -> Codes:
+        """The nearer code of each."""
+        return (self._floors + (rectified(self._logits)[0] >= 0.5)).astype(np.int64)
+
+    def descend(self, slopes: Floats, done: float) -> None:
+        """One step of Adam, with the slopes of the loss in the numbers, when a part of all steps is
+        done, from 0 to 1."""
+        soft, inner = rectified(self._logits)
+        slope = slopes * self._size
+        warm = (done - _WARM) / (1 - _WARM)
+        if warm > 0:
+            slope += self._weight * push(soft, sharpness(warm))
+        slope *= inner
+        slow, slower = _DECAY
+        self._count += 1
+        self._mean += (1 - slow) * (slope - self._mean)
+        self._square += (1 - slower) * (np.square(slope) - self._square)
+        mean = self._mean / (1 - slow**self._count)
+        square = self._square / (1 - slower**self._count)
+        self._logits -= _RATE * mean / (np.sqrt(square) + 1e-8)
 
 
 def rectified(logits: Floats) -> tuple[Floats, Floats]:
@@ -163,21 +206,3 @@ def push(soft: Floats, power: float) -> Floats:
     """The slope of 1 - |2 h - 1|^b in h."""
     away = 2 * soft - 1
     return -2 * np.float32(power) * np.sign(away) * np.abs(away) ** np.float32(power - 1)
-
-
-class _Logits:
-    """The v, moved by Adam."""
-
-    def __init__(self, values: Floats) -> None:
-        self.values = values
-        self._mean, self._square, self._count = np.zeros_like(values), np.zeros_like(values), 0
-
-    def descend(self, slope: Floats) -> None:
-        """One step."""
-        slow, slower = _DECAY
-        self._count += 1
-        self._mean += (1 - slow) * (slope - self._mean)
-        self._square += (1 - slower) * (np.square(slope) - self._square)
-        mean = self._mean / (1 - slow**self._count)
-        square = self._square / (1 - slower**self._count)
-        self.values -= _RATE * mean / (np.sqrt(square) + 1e-8)

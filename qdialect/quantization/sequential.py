@@ -23,7 +23,7 @@ from qdialect.numerics.soft_rounding import Curve, Expected
 from qdialect.numerics.weight_rounding import loss, shifted
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.hessians import Moments, batches, columns_of, shape_of_moments
-from qdialect.quantization.operands import OperandRun, float_operands
+from qdialect.quantization.operands import ValueRun, float_operands
 from qdialect.quantization.quantized_copy import quantized_copy
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.shared_weights import SharedWeights, accumulator_of
@@ -130,7 +130,7 @@ def paired(
         }
         copy = quantized_copy(selection, grids, open_places)
         taken = {op: copy.ops[op].operands[0] for op in ops}
-        made = OperandRun(copy.module, copy.ctx, taken, engine)
+        made = ValueRun(copy.module, copy.ctx, taken, engine)
         exact = float_operands(selection.values, ops, engine)
         for number, sample in enumerate(samples):
             known = {op: columns_of(op, array) for op, array in exact.of(sample)}

@@ -66,6 +66,10 @@ class SharedWeights:
         codes = codes if self.alone else codes + self._zeros()
         return codes.astype(self.constant.codes.dtype)
 
+    def offsets(self) -> NDArray[np.int64]:
+        """The codes that it has, less their zero points."""
+        return offsets_of(self.constant.codes, self.constant.qparams).astype(np.int64)
+
     def _zeros(self) -> NDArray[np.int64]:
         codes = self.constant.codes
         return (codes - offsets_of(codes, self.constant.qparams)).astype(np.int64)
@@ -112,7 +116,6 @@ def write_codes(each: SharedWeights, offsets: Codes, selection: Selection, grids
     if each.alone:
         for op in each.ops:
             grids.only_weights[op] = made.qparams, made.codes
-            grids.shifts.pop(op, None)
         return
     fits = np.array([rows_fit(op, made, selection, grids) for op in each.ops]).all(axis=0)
     axis = accumulator_of(each.ops[0], selection).rhs_axis(each.ops[0])
@@ -121,6 +124,15 @@ def write_codes(each: SharedWeights, offsets: Codes, selection: Selection, grids
     for op in each.ops:
         acc = accumulator_of(op, selection)
         grids.constants[op, acc.rhs] = Constant(codes, before.qparams)
+
+
+def current(each: SharedWeights, selection: Selection, grids: Grids) -> SharedWeights:
+    """The same weights with the codes that are in `grids` now."""
+    op = each.ops[0]
+    if each.alone:
+        params, codes = grids.only_weights[op]
+        return replace(each, constant=Constant(codes, params))
+    return replace(each, constant=grids.constants[op, accumulator_of(op, selection).rhs])
 
 
 def write_shift(

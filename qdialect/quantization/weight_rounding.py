@@ -6,6 +6,7 @@
 | `descent` | from there, one weight after another |
 | `sequential` | as `descent`, on operands of the quantized model (`sequential`) |
 | `adaround` | from there, with what is behind the op (`numerics.soft_rounding`) |
+| `blocks` | from there, of several ops together, block after block (`reconstruction`) |
 
 Between the choice of qparams and the writing of constants, the codes of the weights of each
 contraction are chosen again on the same qparams (`numerics.weight_rounding`), by the moments of
@@ -42,14 +43,17 @@ from qdialect.numerics.weight_rounding import (
     nearest,
 )
 from qdialect.profile.model_identity import identify
+from qdialect.quantization.cuts import Stretch, stretches
 from qdialect.quantization.dynamic import DYNAMIC
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.hessians import Moments, batches, measurable, moments
 from qdialect.quantization.quantized_copy import stages
+from qdialect.quantization.reconstruction import Solver, as_rows, problem_of
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.sequential import STAGES, expected_of, paired, shifted_rows
 from qdialect.quantization.shared_weights import (
     SharedWeights,
+    current,
     shared_weights,
     write_codes,
     write_shift,
@@ -64,10 +68,10 @@ if TYPE_CHECKING:
     Means = tuple[Array, Array]
     Arrays = Mapping[str, NDArray[Any]]
 
-Method = Literal["gptq", "descent", "sequential", "adaround"]
+Method = Literal["gptq", "descent", "sequential", "adaround", "blocks"]
 METHODS: tuple[Method, ...] = get_args(Method)
 _COLUMNWISE = ("gptq", "descent")
-"""Methods that look at each op alone."""
+"""Methods that see operands of the float model."""
 _NAMES = ("dynamic", "weights_only", "keep_float")
 """What of a recipe has no order."""
 
@@ -134,12 +138,16 @@ class WeightRounding:
     method: Method = "gptq"
     state: Path | None = None
     solve: Solve = in_turn
+    #: what follows slopes through blocks of ops, for `blocks`
+    solver: Solver | None = None
     #: what was found, by the digest of what it depends on
     _known: dict[str, Rounded] = field(default_factory=dict[str, Rounded])
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method: one of {', '.join(METHODS)}, not '{self.method}'")
+        if self.method == "blocks" and self.solver is None:
+            raise ValueError("method 'blocks' takes a solver")
 
     def __call__(self, selection: Selection, grids: Grids) -> None:
         """Choose codes in `grids` again, and say how those are chosen that are written later."""
@@ -149,23 +157,75 @@ class WeightRounding:
             shared = [each for each in shared if not each.alone]
         whole = self._digest(selection)
         numbers = {op: number for number, op in enumerate(selection.values.block.ops)}
-        for first, others in self._stages(shared, selection):
+        names = {each: _name(each, numbers, whole) for each in shared}
+        if self.method != "blocks":
+            self._by_layers(selection, grids, shared, shared, names)
+        else:
+            floats = shared
+            for part in stretches(selection.values.block, [each.ops for each in shared]):
+                layers = [shared[n] for n in part.groups]
+                self._by_layers(selection, grids, layers, floats, names)
+                floats = [each for each in floats if each not in layers]
+                inside = {shared[n]: names[shared[n]] for n in part.whole}
+                self._together(selection, grids, part, inside, floats)
+        self._for_later(selection)
+
+    def _by_layers(
+        self,
+        selection: Selection,
+        grids: Grids,
+        layers: Sequence[SharedWeights],
+        floats: Sequence[SharedWeights],
+        names: Mapping[SharedWeights, str],
+    ) -> None:
+        """Choose the codes of `layers`, stage after stage; those of `floats` are not chosen yet."""
+        for first, others in self._stages(layers, selection):
             stage = [*first, *others]
-            names = {each: _name(each, numbers, whole) for each in stage}
             missing = [each for each in stage if self._find(names[each]) is None]
             order: deque[tuple[SharedWeights, Means | None]] = deque()
-            problems = self._problems(selection, grids, missing, first, shared, order)
+            problems = self._problems(selection, grids, missing, first, floats, order)
             for codes in self.solve(problems):
                 each, means = order.popleft()
                 self._keep(names[each], Rounded(codes, means))
             for each in stage:
                 if (found := self._find(names[each])) is not None:
                     write_codes(each, found.codes, selection, grids)
+                    for op in each.ops:
+                        # It was of other codes.
+                        grids.shifts.pop(op, None)
                     if found.means is not None:
                         write_shift(each, found.means, selection, grids)
             # What is below sees what was written here.
-            shared = [each for each in shared if each not in stage]
-        self._for_later(selection)
+            floats = [each for each in floats if each not in stage]
+
+    def _together(
+        self,
+        selection: Selection,
+        grids: Grids,
+        part: Stretch,
+        named: Mapping[SharedWeights, str],
+        floats: Sequence[SharedWeights],
+    ) -> None:
+        """Choose codes of weights in a block again, for what it gives; those of `floats` are not
+        chosen yet."""
+        assert self.solver is not None
+        inside = {
+            current(each, selection, grids): f"{name}-together"
+            for each, name in named.items()
+            if not each.centered or len(each.ops) == 1
+        }
+        if not inside or not part.results:
+            return
+        if any(self._find(name) is None for name in inside.values()):
+            problem = problem_of(
+                selection, grids, part, list(inside), floats, self.samples, self.engine
+            )
+            found = self.solver.solved(problem)
+            for (each, name), codes in zip(inside.items(), found, strict=True):
+                self._keep(name, Rounded(as_rows(each, codes), None))
+        for each, name in inside.items():
+            if (known := self._find(name)) is not None:
+                write_codes(each, known.codes, selection, grids)
 
     @property
     def _is_sequential(self) -> bool:
@@ -203,7 +263,7 @@ class WeightRounding:
             return
         if not missing:
             return
-        keep = self.method == "adaround"
+        keep = self.method in ("adaround", "blocks")
         for each, both in paired(
             selection, grids, missing, floats, self.samples, self.engine, keep=keep
         ):

@@ -23,6 +23,7 @@ from statistics import fmean
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from qdialect.errors import QError
 from qdialect.quantization.float_rewrites.base import costs_of, decibels_less
 from qdialect.quantization.float_rewrites.float_bounds import NoBoundError, float_bounds, worst
 from qdialect.quantization.float_rewrites.statistics import measured
@@ -58,13 +59,16 @@ _ELEMENTS = 2
 
 ROUNDINGS: Mapping[int, Sequence[Method]] = {
     1: ("gptq",),
-    2: ("gptq", "descent", "sequential", "adaround"),
+    2: ("gptq", "descent", "sequential", "adaround", "blocks"),
 }
 """Methods of rounding that are tried at a level, the fastest first."""
 
-WORTH: Mapping[Method, float] = {"gptq": 0.1, "descent": 0.2, "sequential": 0.5, "adaround": 0.5}
+WORTH: Mapping[Method, float] = {
+    "gptq": 0.1, "descent": 0.2, "sequential": 0.5, "adaround": 0.5, "blocks": 3.0,
+}  # fmt: skip
 """So many dB must weights lose for a method to be tried: more than that it cannot bring, but for
-what those that look at errors from above do, which is less."""
+what those that look at errors from above do, which is less. Blocks take the longest, and gain
+where weights lose most of all."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +256,12 @@ class _Search:
         lost = self._lost_to_weights()
         if lost < WORTH[method]:
             return f"no more than {lost:.1f} dB are lost to weights"
-        return replace(self.best, rounding=self.effort.rounding(method)), "codes of weights"
+        try:
+            rounding = self.effort.rounding(method)
+        except QError as error:
+            # A package is missing.
+            return error.message
+        return replace(self.best, rounding=rounding), "codes of weights"
 
     def _lost_to_weights(self) -> float:
         """By how many dB less would be lost with weights as they are; infinite where nothing else

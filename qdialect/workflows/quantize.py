@@ -85,7 +85,7 @@ class Quantized:
         return cache_codes(self.model)
 
 
-def _both(first: Correct, second: Correct, selection: Selection, grids: Grids) -> None:
+def both(first: Correct, second: Correct, selection: Selection, grids: Grids) -> None:
     """What changes constants, one after the other."""
     first(selection, grids)
     second(selection, grids)
@@ -432,6 +432,7 @@ class Quantization:
         from qdialect.quantization.weight_rounding import WeightRounding, in_turn
         from qdialect.workflows.effort import SECONDS, Effort
         from qdialect.workflows.rounding_workers import on_workers
+        from qdialect.workflows.torch_blocks import TorchBlocks
 
         data, trial, rest = self._parts()
         if not trial or not rest:
@@ -442,8 +443,9 @@ class Quantization:
         first = self._rounding()
 
         def rounding(method: Method) -> Correct:
-            made = WeightRounding(seen, engine, method, state=self.state, solve=solve)
-            return made if first is None else partial(_both, first, made)
+            solver = TorchBlocks() if method == "blocks" else None
+            made = WeightRounding(seen, engine, method, self.state, solve, solver)
+            return made if first is None else partial(both, first, made)
 
         return Effort(
             self.effort,

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from qdialect.numerics.soft_rounding import (
     Curve,
     Expected,
+    SoftCodes,
+    lower_codes,
     push,
     rectified,
     sharpness,
@@ -117,3 +119,27 @@ def test_rows_for_other_operands_are_those_of_least_squares() -> None:
     same = x @ x.swapaxes(1, 2) / 400
     assert np.allclose(shifted(rows, same, same), rows)
     assert np.allclose(shifted(rows, hessian, cross, 1e9), rows, atol=1e-6)
+
+
+def test_a_code_of_the_start_is_one_of_the_two() -> None:
+    random = np.random.default_rng(0)
+    exact = random.uniform(-12, 12, (40, 40))
+    start = np.clip(np.rint(exact) + random.integers(-2, 3, exact.shape), -7, 7).astype(np.int64)
+    floors = lower_codes(exact, start, -7, 7)
+    assert np.all((start == floors) | (start == floors + 1))
+    assert floors.min() >= -7 and floors.max() <= 6
+    # The other is on the other side of the number, where it is on the grid.
+    beside = (np.abs(start - exact) < 1) & (np.abs(exact) < 6)
+    assert beside.any() and np.all(((floors <= exact) & (exact <= floors + 1))[beside])
+
+
+def test_soft_codes_go_where_slopes_say_and_come_to_an_end() -> None:
+    random = np.random.default_rng(1)
+    floors, steps = random.integers(-7, 7, (5, 6)).astype(np.float64), random.uniform(1, 2, (5, 6))
+    up = random.random((5, 6)) < 0.5
+    soft = SoftCodes(floors, np.full((5, 6), 0.5), steps, 0.0)
+    assert np.allclose(soft.numbers(), (floors + 0.5) * steps, atol=1e-5)
+    for step in range(200):
+        soft.descend(np.where(up, -9, 9).astype(np.float32), step / 200)
+    assert np.array_equal(soft.codes(), floors + up)
+    assert np.allclose(soft.numbers(), (floors + up) * steps, atol=1e-5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,15 @@ def test_weights_that_lose_little_are_not_rounded_again(folder: Path) -> None:
         (found,) = (step for step in steps if step.name == "gptq")
         assert (found.gain is not None) == tried
         assert tried or found.why == "no more than 0.0 dB are lost to weights"
+
+
+def test_blocks_take_pytorch_and_say_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    model, recipe = qd.load(folder / "net.onnx"), Recipe(weights="i4")
+    made = qd.quantize(model, folder / "data.npz", recipe=recipe, target="generic", effort=2)
+    (blocks,) = (step for step in made.steps if step.name == "blocks")
+    assert blocks.gain is None and not blocks.kept
+    assert blocks.why.startswith("this needs the Python package 'torch'")
 
 
 def test_nothing_is_started_that_would_take_too_long(folder: Path) -> None:

@@ -16,7 +16,7 @@ from qdialect.quantization.apply_profile import apply_profile
 from qdialect.quantization.bias_correction import BiasCorrection
 from qdialect.quantization.block_rounding import BlockRounding
 from qdialect.quantization.grids import Grids, assign
-from qdialect.quantization.operands import OperandRun, float_operands
+from qdialect.quantization.operands import ValueRun, float_operands
 from qdialect.quantization.quantized_copy import quantized_copy, stages
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, select
@@ -36,7 +36,7 @@ W4 = Recipe(weights="i4")
 DEPTH = 6
 
 
-def _chain(random: np.random.Generator) -> str:
+def chain_of_convolutions(random: np.random.Generator) -> str:
     """Convolutions behind each other, with relus between and a hard sigmoid behind the last."""
     lines, kind = list[str](), "tensor<2x8x6x6xf32>"
     for n in range(DEPTH):
@@ -58,7 +58,7 @@ def _chain(random: np.random.Generator) -> str:
 Net = tuple[qd.Model, Profile, "list[Arrays]", "list[Arrays]"]
 
 
-def _net(text: str, shape: tuple[int, ...], folder: Path, count: int = 12) -> Net:
+def net_of(text: str, shape: tuple[int, ...], folder: Path, count: int = 12) -> Net:
     """A network, its profile of half of some samples, these, and the others."""
     random, path, data = np.random.default_rng(1), folder / "net.mlir", folder / "data.npz"
     path.write_text(text)
@@ -74,7 +74,11 @@ def _net(text: str, shape: tuple[int, ...], folder: Path, count: int = 12) -> Ne
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Net:
-    return _net(_chain(np.random.default_rng(5)), (2, 8, 6, 6), tmp_path_factory.mktemp("chain"))
+    return net_of(
+        chain_of_convolutions(np.random.default_rng(5)),
+        (2, 8, 6, 6),
+        tmp_path_factory.mktemp("chain"),
+    )
 
 
 def chosen(net: Net, recipe: Recipe = W4) -> tuple[Selection, Grids]:
@@ -142,7 +146,7 @@ def test_means_of_results_are_those_of_the_float_model(chain: Net) -> None:
 def test_a_copy_is_what_is_written(seed: int, tmp_path: Path) -> None:
     text = random_channels(seed)
     shape = (1, 3, 5, 5) if "1x3x5x5" in text.split("->")[0] else (1, 4, 6)
-    net = _net(text, shape, tmp_path, 3)
+    net = net_of(text, shape, tmp_path, 3)
     model, profile, seen, _ = net
     selection, grids = chosen(net)
     before = str(selection.values.function)
@@ -164,7 +168,7 @@ def test_a_copy_is_what_is_written(seed: int, tmp_path: Path) -> None:
 def test_nothing_is_above_an_earlier_stage(seed: int, most: int, tmp_path: Path) -> None:
     text = random_channels(seed)
     shape = (1, 3, 5, 5) if "1x3x5x5" in text.split("->")[0] else (1, 4, 6)
-    selection, grids = chosen(_net(text, shape, tmp_path, 2))
+    selection, grids = chosen(net_of(text, shape, tmp_path, 2))
     groups = [[op] for each in shared_weights(selection, grids) for op in each.ops]
     found = stages(selection, groups, most)
     assert len(found) <= most
@@ -279,7 +283,7 @@ def test_weights_that_alone_are_codes_make_up_for_what_is_above(
 ) -> None:
     random, recipe = np.random.default_rng(3), Recipe(weights=weights, block=16)
     w, v = (random.normal(0, 0.3, (32, 32)).tolist() for _ in range(2))
-    net = _net(PERCEPTRON.format(w=w, v=v), (2, 32), tmp_path, 400)
+    net = net_of(PERCEPTRON.format(w=w, v=v), (2, 32), tmp_path, 400)
     errors: dict[str, float] = {}
     for method in ("nearest", "none", "gptq", "sequential", "adaround"):
         selection, grids = chosen(net, recipe)
@@ -322,7 +326,7 @@ def test_operands_of_both_engines_are_alike(chain: Net) -> None:
     for engine in ("numpy", "onnxruntime"):
         copy = quantized_copy(selection, grids)
         values = {op: copy.ops[op].operands[0] for op in ops}
-        made = dict(OperandRun(copy.module, copy.ctx, values, engine).of(chain[2][0]))
+        made = dict(ValueRun(copy.module, copy.ctx, values, engine).of(chain[2][0]))
         exact = dict(float_operands(selection.values, ops, engine).of(chain[2][0]))
         found.append([made[op] for op in ops] + [exact[op] for op in ops])
     for one, other in zip(*found, strict=True):

@@ -234,7 +234,7 @@ def test_bias_correction_goes_on_from_there(
 
 def test_there_is_no_such_method() -> None:
     with pytest.raises(
-        ValueError, match="method: one of gptq, descent, sequential, adaround, not 'other'"
+        ValueError, match="method: one of gptq, descent, sequential, adaround, blocks, not 'other'"
     ):
         WeightRounding([], "numpy", "other")  # pyright: ignore[reportArgumentType]
 

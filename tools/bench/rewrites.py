@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -35,6 +36,7 @@ import qdialect as qd
 from qdialect.errors import QError
 from qdialect.formats.onnx.write.executed import optimized_engine
 from qdialect.profile.record import Settings
+from qdialect.quantization.apply_profile import Correct
 from qdialect.quantization.bias_correction import BiasCorrection
 from qdialect.quantization.block_rounding import BlockRounding, gains
 from qdialect.quantization.float_rewrites.base import AnyRewrite
@@ -56,8 +58,9 @@ from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 from qdialect.workflows.candidates import RULES, Builder
 from qdialect.workflows.effort import Step
 from qdialect.workflows.model import Model
-from qdialect.workflows.quantize import Quantization
+from qdialect.workflows.quantize import Quantization, both
 from qdialect.workflows.run import open_engine
+from qdialect.workflows.torch_blocks import TorchBlocks
 from tests.support.tables import put, step, table
 from tools.bench import corpus
 from tools.bench.quantize import Data
@@ -194,11 +197,14 @@ class Bench:
         )
         return self._judged(line, builder.quantized(RULES).model)
 
-    def _rounding(self, way: Way, recipe: Recipe) -> WeightRounding | BlockRounding | None:
-        """What is asked for, or what the command does with weights of few bits anyway."""
-        if way.rounding:
-            return WeightRounding(self.samples, ENGINE, way.rounding)
-        return BlockRounding(self.samples, ENGINE) if gains(recipe) else None
+    def _rounding(self, way: Way, recipe: Recipe) -> Correct | None:
+        """What the command does with weights of few bits anyway, and then what is asked for."""
+        first = BlockRounding(self.samples, ENGINE) if gains(recipe) else None
+        if way.rounding is None:
+            return first
+        solver = TorchBlocks() if way.rounding == "blocks" else None
+        made = WeightRounding(self.samples, ENGINE, way.rounding, solver=solver)
+        return made if first is None else partial(both, first, made)
 
     def _judged(self, line: Line, written: Model) -> Line:
         path = self.folder / "quantized.onnx"
