@@ -70,7 +70,9 @@ _TRIED = 64
 _AS_WRITTEN = 1
 """The accuracy level of MatMulNBits that computes with the input as it is."""
 _IN_BYTES = 4
-"""That which rounds the input to bytes, by row and block, and adds up integers."""
+"""That which rounds the input to bytes, by row and block, and adds up integers. It is said, since
+ONNX Runtime (1.32) takes a MatMul of two dequantized operands for a product of integers, also where
+the scales of one are of blocks, and then fails."""
 
 Coded = tuple[QParams, "NDArray[Any]"]
 """A weight: qparams, and codes as a constant has them."""
