@@ -19,7 +19,7 @@ func.func @main(%x: tensor<?x2x32xf32> {nn.name = "x"}, %v: tensor<?x3xf32> {nn.
   %b = nn.constant dense<[0.1]> : tensor<1xf32> : tensor<1xf32>
   // CHECK: nn.constant {{.*}} : tensor<32x1xi8> : tensor<32x1x!quant.uniform<i8:f32:{0:32, 1:1}, {
   // CHECK-NEXT: %[[W:.*]] = quant.dcast
-  // CHECK-NEXT: %[[P:.*]] = nn.matmul %arg0, %[[W]] {nn.key = "fc/matmul"} : (tensor<?x2x32xf32>, tensor<32x1xf32>) -> tensor<?x2x1xf32>
+  // CHECK-NEXT: %[[P:.*]] = nn.matmul %arg0, %[[W]] {nn.key = "fc/matmul", onnx.n_bits = 4 : i64} : (tensor<?x2x32xf32>, tensor<32x1xf32>) -> tensor<?x2x1xf32>
   // CHECK-NEXT: %[[F:.*]] = nn.add %[[P]], %{{.*}} {nn.key = "fc"}
   %rows = nn.reshape %x : (tensor<?x2x32xf32>) -> tensor<?x32xf32>
   %0 = nn.fully_connected %rows, %w, %b {nn.key = "fc"} : (tensor<?x32xf32>, tensor<1x32xf32>, tensor<1xf32>) -> tensor<?x1xf32>
@@ -39,9 +39,9 @@ func.func @main(%x: tensor<?x2x32xf32> {nn.name = "x"}, %v: tensor<?x3xf32> {nn.
   %k = nn.constant dense<0.25> : tensor<32x2xf32> : tensor<32x2xf32>
   // The same input again.
   // CHECK: nn.constant {{.*}} : tensor<32x2xi8> : tensor<32x2x!quant.uniform<i8:f32:{0:32, 1:1}, {
-  // CHECK: nn.matmul %arg0, %{{.*}} {nn.key = "projection"}
+  // CHECK: nn.matmul %arg0, %{{.*}} {nn.key = "projection", onnx.n_bits = 4 : i64}
   // BLOCK: nn.constant {{.*}} : tensor<32x2xi8> : tensor<32x2x!quant.uniform<i8:f32:{0:8, 1:1}, {
-  // BLOCK: nn.matmul %arg0, %{{.*}} {nn.key = "projection"}
+  // BLOCK: nn.matmul %arg0, %{{.*}} {nn.key = "projection", onnx.n_bits = 4 : i64}
   %5 = nn.matmul %x, %k {nn.key = "projection"} : (tensor<?x2x32xf32>, tensor<32x2xf32>) -> tensor<?x2x2xf32>
   func.return %2, %4, %5 : tensor<?x2x1xf32>, tensor<?x?xf32>, tensor<?x2x2xf32>
 }

@@ -20,7 +20,7 @@ becomes
 
     %c = nn.constant ... : tensor<64x8x!quant.uniform<i8:f32:{0:64, 1:1}, ...>>
     %w = quant.dcast %c : ... to tensor<64x8xf32>
-    %1 = nn.matmul %x, %w : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
+    %1 = nn.matmul %x, %w {onnx.n_bits = 4 : i64} : (...) -> tensor<4x8xf32>
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from qdialect.dialects.onnx import N_BITS
 from qdialect.numerics.weight_blocks import fit_blocks
 from qdialect.numerics.weight_rounding import Grid, best_damping, damped, descend
 from qdialect.qparams import QParams
+from qdialect.qparams.parameters import Layout
 from qdialect.quant import DCastOp, element_type, with_element
 from qdialect.quantization.block_formats import (
     MICROSCALED,
@@ -126,8 +127,10 @@ def write_weights(
         real = DCastOp(codes, with_element(codes.type, element))
         product = nn.MatMulOp(x, real.result, result_types=[kind])
         few = params.storage.width < 8 or recipe.weights in MICROSCALED
-        level = _AS_WRITTEN if few or recipe.scale_type != "f32" else _IN_BYTES
-        product.attributes[N_BITS] = IntegerAttr(level, i64)
+        if few or recipe.scale_type != "f32":
+            product.attributes[N_BITS] = IntegerAttr(_AS_WRITTEN, i64)
+        elif params.layout is Layout.BLOCK:
+            product.attributes[N_BITS] = IntegerAttr(_IN_BYTES, i64)
         return [real, product]
 
     replace_product(op, acc, codes, params, make, values.ctx.blobs)
