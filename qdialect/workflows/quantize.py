@@ -85,10 +85,30 @@ class Quantized:
         return cache_codes(self.model)
 
 
-def both(first: Correct, second: Correct, selection: Selection, grids: Grids) -> None:
+def _both(first: Correct, second: Correct, selection: Selection, grids: Grids) -> None:
     """What changes constants, one after the other."""
     first(selection, grids)
     second(selection, grids)
+
+
+def rounding_by(
+    method: Method,
+    samples: Sequence[Arrays],
+    engine: str,
+    first: Correct | None,
+    state: Path | None = None,
+    workers: str | None = None,
+) -> Correct:
+    """What rounds weights by a method, behind what is `first` done with them; `state` and `workers`
+    as of `Quantization`. QError where the method takes a package that is not installed."""
+    from qdialect.quantization.weight_rounding import WeightRounding, in_turn
+    from qdialect.workflows.rounding_workers import on_workers
+    from qdialect.workflows.torch_blocks import TorchBlocks
+
+    solve = on_workers(workers) if workers else in_turn
+    solver = TorchBlocks() if method == "blocks" else None
+    made = WeightRounding(samples, engine, method, state, solve, solver)
+    return made if first is None else partial(_both, first, made)
 
 
 def _spread(count: int, most: int) -> Sequence[int]:
@@ -429,23 +449,17 @@ class Quantization:
     ) -> Improved:
         """The float model made easier to quantize; UsageError where nothing is left to try it
         on."""
-        from qdialect.quantization.weight_rounding import WeightRounding, in_turn
         from qdialect.workflows.effort import SECONDS, Effort
-        from qdialect.workflows.rounding_workers import on_workers
-        from qdialect.workflows.torch_blocks import TorchBlocks
 
         data, trial, rest = self._parts()
         if not trial or not rest:
             raise UsageError("effort takes two samples or more", code="missing-data")
         numbers = [rest[n] for n in _spread(len(rest), SEEN_SAMPLES[self.effort])]
         seconds, engine, seen = self.effort_seconds, self._engine(), list(data.read(numbers))
-        solve = on_workers(self.workers) if self.workers else in_turn
         first = self._rounding()
 
         def rounding(method: Method) -> Correct:
-            solver = TorchBlocks() if method == "blocks" else None
-            made = WeightRounding(seen, engine, method, self.state, solve, solver)
-            return made if first is None else partial(both, first, made)
+            return rounding_by(method, seen, engine, first, self.state, self.workers)
 
         return Effort(
             self.effort,

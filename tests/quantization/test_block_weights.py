@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,21 @@ pytest.importorskip("onnxruntime")
 ROWS, DEPTH, WIDTH = 300, 32, 64
 
 
+def saved(
+    folder: Path,
+    nodes: Sequence[onnx.NodeProto],
+    ends: Sequence[onnx.ValueInfoProto],
+    arrays: Mapping[str, np.ndarray],
+    opset: int = 17,
+) -> Path:
+    """The file of a network with one input and one output, with f32 weights."""
+    named = [numpy_helper.from_array(a.astype(np.float32), n) for n, a in arrays.items()]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], named)
+    path = folder / "f.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]), path)
+    return path
+
+
 def files(folder: Path) -> tuple[Path, Path]:
     """Rows of a table through two products; the channels that they take go together."""
     random = np.random.default_rng(5)
@@ -48,10 +63,7 @@ def files(folder: Path) -> tuple[Path, Path]:
         helper.make_tensor_value_info("i", 7, ["n", 6]),
         helper.make_tensor_value_info("y", 1, ["n", 6, 16]),
     ]
-    named = [numpy_helper.from_array(a.astype(np.float32), n) for n, a in arrays.items()]
-    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], named)
-    model, data = folder / "f.onnx", folder / "data.npz"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), model)
+    model, data = saved(folder, nodes, ends, arrays), folder / "data.npz"
     np.savez(data, i=random.integers(-ROWS, ROWS, (24, 2, 6)))
     return model, data
 
@@ -113,10 +125,8 @@ def test_every_code_of_three_bits(
     node = helper.make_node("MatMul", ["x", "w"], ["y"], "product")
     widths = {"x": DEPTH, "y": len(zeros)}
     ends = [helper.make_tensor_value_info(n, 1, [DEPTH, width]) for n, width in widths.items()]
-    named = [numpy_helper.from_array(weight, "w")]
-    graph = helper.make_graph([node], "net", ends[:1], ends[1:], named)
-    path, data, out = (tmp_path / name for name in ("f.onnx", "data.npz", "q.onnx"))
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    path, data = saved(tmp_path, [node], ends, {"w": weight}), tmp_path / "data.npz"
+    out = tmp_path / "q.onnx"
     np.savez(data, x=np.random.default_rng(1).normal(size=(8, DEPTH, DEPTH)).astype(np.float32))
     recipe, given = Recipe(weights=weights, block=16), data if with_data else None
     made = qd.quantize(qd.load(path), given, target="onnxruntime", recipe=recipe).model
@@ -209,10 +219,7 @@ def test_a_bias_makes_up_for_the_mean_error(
         helper.make_tensor_value_info("x", 1, [*rows, DEPTH]),
         helper.make_tensor_value_info("y", 1, [*rows, WIDTH]),
     ]
-    named = [numpy_helper.from_array(a, n) for n, a in arrays.items()]
-    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], named)
-    path, data = tmp_path / "f.onnx", tmp_path / "data.npz"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    path, data = saved(tmp_path, nodes, ends, arrays), tmp_path / "data.npz"
     np.savez(data, x=x[:48])
     means, losses = [], []
     for correct in (False, True):
@@ -245,10 +252,7 @@ def test_a_sum_on_codes_makes_up_for_nothing(tmp_path: Path) -> None:
         helper.make_tensor_value_info("x", 1, ["n", "m", DEPTH]),
         helper.make_tensor_value_info("y", 1, ["n", "m", WIDTH]),
     ]
-    named = [numpy_helper.from_array(a.astype("f4"), n) for n, a in arrays.items()]
-    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], named)
-    path, data = tmp_path / "f.onnx", tmp_path / "data.npz"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    path, data = saved(tmp_path, nodes, ends, arrays), tmp_path / "data.npz"
     np.savez(data, x=x)
     model, target = qd.load(path), get_target("onnxruntime")
     profile = qd.calibrate(model, data)
@@ -290,10 +294,8 @@ def test_a_product_may_take_what_is_on_codes(
         helper.make_tensor_value_info("x", 1, [1, 4, 8, 8]),
         helper.make_tensor_value_info("y", 1, [1, WIDTH]),
     ]
-    named = [numpy_helper.from_array(a.astype("f4"), n) for n, a in arrays.items()]
-    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], named)
-    path, data, out = (tmp_path / name for name in ("f.onnx", "data.npz", "q.onnx"))
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), path)
+    path, data = saved(tmp_path, nodes, ends, arrays, opset=21), tmp_path / "data.npz"
+    out = tmp_path / "q.onnx"
     x = random.normal(size=(24, 1, 4, 8, 8)).astype("f4")
     np.savez(data, x=x)
     recipe = Recipe(weights=weights, weights_only=frozenset({"product"}), per_channel=per_channel)

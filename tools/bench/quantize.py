@@ -356,15 +356,19 @@ def ranks(rows: Sequence[Row]) -> str:
                 sum(each[0] == 1 for _, each in known),
                 sum(e is None or e[0] == 1 for e in fast),
             )
-            shares = (f"{n} of {len(known)} ({100 * n / len(known):.0f} %)" for n in firsts)
+            shares = (_share(n, len(known)) for n in firsts)
             last = [row.model for row, each in known if each[0] == each[1] > 1]
             lines.append((tool, measure, *shares, ", ".join(last) or "none"))
     for measure in MEASURES:
         whether = [each for row in rows if (each := matched(row, measure)) is not None]
         if whether:
-            share = f"{sum(whether)} of {len(whether)} ({100 * sum(whether) / len(whether):.0f} %)"
+            share = _share(sum(whether), len(whether))
             lines.append(("each matched by one of ours", measure, share, share, ""))
     return table(header, lines)
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count} of {of} ({100 * count / of:.0f} %)"
 
 
 def summary(rows: Sequence[Row]) -> str:

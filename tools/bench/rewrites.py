@@ -26,7 +26,6 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -52,15 +51,14 @@ from qdialect.quantization.output_parts import parts_of
 from qdialect.quantization.preparation import prepare
 from qdialect.quantization.quality import Judge
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.weight_rounding import METHODS, Method, WeightRounding
+from qdialect.quantization.weight_rounding import METHODS, Method
 from qdialect.targets.installed import get_target
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 from qdialect.workflows.candidates import RULES, Builder
 from qdialect.workflows.effort import Step
 from qdialect.workflows.model import Model
-from qdialect.workflows.quantize import Quantization, both
+from qdialect.workflows.quantize import Quantization, rounding_by
 from qdialect.workflows.run import open_engine
-from qdialect.workflows.torch_blocks import TorchBlocks
 from tests.support.tables import put, step, table
 from tools.bench import corpus
 from tools.bench.quantize import Data
@@ -202,9 +200,7 @@ class Bench:
         first = BlockRounding(self.samples, ENGINE) if gains(recipe) else None
         if way.rounding is None:
             return first
-        solver = TorchBlocks() if way.rounding == "blocks" else None
-        made = WeightRounding(self.samples, ENGINE, way.rounding, solver=solver)
-        return made if first is None else partial(both, first, made)
+        return rounding_by(way.rounding, self.samples, ENGINE, first)
 
     def _judged(self, line: Line, written: Model) -> Line:
         path = self.folder / "quantized.onnx"
