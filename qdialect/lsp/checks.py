@@ -30,7 +30,6 @@ _PLACE = re.compile(r"(?:^|:)([0-9]+):([0-9]+)(?:: (?P<text>.*))?$")
 _UNREGISTERED = re.compile(r"^// RUN:[^\n]*--?(?:mlir-)?allow-unregistered-dialect", re.MULTILINE)
 _OURS = ("foreign-dialect", "rescale")
 """Codes of `preflight` that any module in our own ops has."""
-_FIX = re.compile(r"; fix: (\S+)$")
 
 NAME = "<editor>"
 """What the text is called in locations, which no message shows."""
@@ -49,7 +48,7 @@ class Note(NamedTuple):
 
 @dataclass
 class Problem:
-    """A message about the characters from `start` to `end`. `fix` is a pipeline that mends it."""
+    """A message about the characters from `start` to `end`."""
 
     start: int
     end: int
@@ -57,7 +56,6 @@ class Problem:
     message: str
     code: str = ""
     notes: list[Note] = field(default_factory=list[Note])
-    fix: str = ""
 
 
 class Options(NamedTuple):
@@ -103,8 +101,7 @@ class Chunk:
 
     def findings(self, tool: str, boundary: bool, most_ops: int) -> Iterable[Problem]:
         """What `preflight` says for a tool (`all`; `off`: nothing; `auto`: for all, if the module
-        is in ops that upstream has), and where integers become floats,
-        with fixes if the module has at most `most_ops` ops."""
+        is in ops that upstream has); where integers become floats, if it has at most `most_ops`."""
         module = self.places.module
         if module is None or not self.valid:
             return
@@ -136,7 +133,6 @@ class Chunk:
 
     def _finding(self, remark: Remark, severity: Severity) -> Problem:
         start = self._offset(remark.location)
-        fix = _FIX.search(remark.reason)
         named = remark.reason.startswith("'")
         return Problem(
             start,
@@ -144,7 +140,6 @@ class Chunk:
             severity,
             remark.reason if named else f"'{remark.op}': {remark.reason}",
             remark.code,
-            fix=fix[1] if fix else "",
         )
 
     # -- places ------------------------------------------------------------------

@@ -16,7 +16,6 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import ranges
 from qdialect.context import QContext
 from qdialect.errors import UsageError
-from qdialect.lsp.history import Event
 from qdialect.numerics.ranges import Interval
 from qdialect.ops.keys import keys_of
 from qdialect.qparams import QParams
@@ -27,7 +26,7 @@ from qdialect.upstream.table import find_row
 LONGEST = 400
 """Characters of a type that are shown."""
 SHOWN = 6
-"""Scales, users and events that are shown one by one."""
+"""Scales and users that are shown one by one."""
 
 
 def code(text: str, language: str = "mlir") -> str:
@@ -56,18 +55,6 @@ def type_lines(kind: Attribute) -> list[str]:
         return [f"calibrated: values from {number(span.min)} to {number(span.max)}"]
     uniform = quant_element(kind)
     return [] if uniform is None else _parameters(uniform.qparams)
-
-
-def hint_of(kind: Attribute) -> str:
-    """A quantized type in a few words; nothing for others."""
-    element = quant_element(kind)
-    if element is None:
-        return ""
-    params = element.qparams
-    low, high = _reals(params)
-    scales = sorted({number(scale) for scale in params.scale_list()}, key=float)
-    step = scales[0] if len(scales) == 1 else f"{scales[0]} to {scales[-1]}"
-    return f"{params.storage} {number(low)}..{number(high)}, step {step}"
 
 
 def _reals(params: QParams) -> tuple[float, float]:
@@ -188,8 +175,8 @@ def name_of(op: Operation) -> str:
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
-def op_text(op: Operation, stated: Attribute | None, ctx: QContext, events: Sequence[Event]) -> str:
-    """An op: what it does, its key, and what passes did to it."""
+def op_text(op: Operation, stated: Attribute | None, ctx: QContext) -> str:
+    """An op: what it does, its key and its declaration."""
     name = name_of(op)
     lines: list[str] = []
     keys = keys_of(op)
@@ -205,12 +192,6 @@ def op_text(op: Operation, stated: Attribute | None, ctx: QContext, events: Sequ
     parts = [_joined(f"**{name}**\n\n{_summary(type(op), name)}", lines)]
     if isinstance(op, FuncOp) and not isinstance(op, UnregisteredOp):
         parts.append(code(f"@{op.sym_name.data} : {shortened(str(op.function_type))}"))
-    mine = [event for event in events if event.is_about(keys, location_text(stated or op.location))]
-    if mine:
-        shown = [f"- {event.text()}" for event in mine[: 2 * SHOWN]]
-        more = len(mine) - len(shown)
-        shown += [f"- and {more} more"] if more > 0 else []
-        parts.append("what passes did:\n" + "\n".join(shown))
     return "\n\n".join(parts)
 
 

@@ -5,10 +5,10 @@ It is made by `scan`, from tokens alone, and answers for text that does not pars
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
-from qdialect.lsp.entities import Entity, Kind, Op, Outline, Span
+from qdialect.lsp.entities import Entity, Kind, Op, Span
 from qdialect.lsp.scan import scan
 
 
@@ -56,24 +56,6 @@ class Index:
             if span.end >= offset:
                 best = number
         return best
-
-    def value_definitions(self, start: int, end: int) -> Iterator[Span]:
-        """The names between two offsets that define values."""
-        at = bisect_left(self._starts, start)
-        while at < len(self._starts) and self._starts[at] < end:
-            span, number = self._occurrences[at]
-            entity = self.entities[number]
-            if entity.kind == "value" and entity.definition == span:
-                yield span
-            at += 1
-
-    def walk(self) -> Iterator[Outline]:
-        """Everything in the outline, what is around first."""
-        pending = list(reversed(self.outline))
-        while pending:
-            current = pending.pop()
-            yield current
-            pending += reversed(current.children)
 
     def visible(self, offset: int, kind: Kind) -> Iterator[Entity]:
         """The entities of a kind that can be named at `offset`: of values those that are defined

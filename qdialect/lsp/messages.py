@@ -1,8 +1,7 @@
-"""Problems as the worker has them, as diagnostics of the protocol, and the fixes they come with."""
+"""Problems of the worker as diagnostics of the protocol."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from lsprotocol import types as lsp
@@ -16,7 +15,6 @@ _SEVERITIES = {
     "warning": lsp.DiagnosticSeverity.Warning,
     "information": lsp.DiagnosticSeverity.Information,
 }
-_MEANT = re.compile(r"did you mean '?([\w.$%@^#!-]+?)'?\?")
 
 
 def diagnostics_of(document: Document) -> list[lsp.Diagnostic]:
@@ -36,7 +34,6 @@ def _diagnostic(
     for text, start, end in problem["notes"]:
         place = document.moved(start, end) or span
         notes.append(lsp.DiagnosticRelatedInformation(document.location(*place), text))
-    data = {"fix": problem["fix"], "chunk": document.chunk_at(span[0])} if problem["fix"] else None
     return lsp.Diagnostic(
         document.range(*span),
         problem["message"],
@@ -44,11 +41,4 @@ def _diagnostic(
         problem["code"] or None,
         source=SOURCE,
         related_information=notes or None,
-        data=data,
     )
-
-
-def meant(message: str) -> str | None:
-    """The name that a message proposes."""
-    found = _MEANT.search(message)
-    return found[1] if found else None

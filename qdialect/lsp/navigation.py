@@ -1,25 +1,17 @@
-"""Definition, references, rename, symbols and folding, from the index alone."""
+"""Definition, references, symbols and folding, from the index alone."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lsprotocol import types as lsp
 
 from qdialect.lsp.document import Document
-from qdialect.lsp.entities import Entity, Outline, Span
+from qdialect.lsp.entities import Outline, Span
 from qdialect.lsp.index import Index
-
-NAME = re.compile(r"[A-Za-z_$.-][\w$.-]*|[0-9]+")
-SIGILS = {"value": "%", "block": "^", "symbol": "@"}
 
 MOST_KEYS = 2000
 """Ops with keys that the list of symbols of a file shows."""
-
-
-class CannotRename(Exception):
-    """Why a name cannot be changed, for people."""
 
 
 async def definition(document: Document, position: lsp.Position) -> lsp.Location | None:
@@ -60,67 +52,6 @@ async def highlights(document: Document, position: lsp.Position) -> list[lsp.Doc
         )
         for span in entity.spans()
     ]
-
-
-async def rename_range(document: Document, position: lsp.Position) -> lsp.Range | None:
-    """The name at a position, if it can be changed."""
-    found = await document.entity_at(position)
-    if found is None or found[1].kind not in SIGILS:
-        return None
-    start, _, span = found
-    return document.range(start + span.start, start + span.end)
-
-
-async def rename(document: Document, position: lsp.Position, name: str) -> lsp.WorkspaceEdit:
-    """The edits that give a value, block or symbol another name. Raises CannotRename if there
-    is none to be changed, or the new one is wrong or taken."""
-    found = await document.entity_at(position)
-    sigil = None if found is None else SIGILS.get(found[1].kind)
-    if found is None or sigil is None:
-        raise CannotRename("only values, blocks and symbols can be renamed")
-    start, entity, _ = found
-    bare = name.removeprefix(sigil)
-    if NAME.fullmatch(bare) is None:
-        raise CannotRename(f"'{name}' is not a name of MLIR")
-    _, index = await document.index_at(start)
-    if sigil + bare != entity.name and _is_taken(index, entity, sigil + bare):
-        raise CannotRename(f"'{sigil}{bare}' is already there")
-    edits = [
-        lsp.TextEdit(
-            document.range(start + span.start, start + span.end),
-            sigil + bare if index.text[span.start] == sigil else bare,
-        )
-        for span in entity.spans()
-    ]
-    versioned = lsp.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
-    return lsp.WorkspaceEdit(document_changes=[lsp.TextDocumentEdit(versioned, list(edits))])
-
-
-def _is_taken(index: Index, entity: Entity, name: str) -> bool:
-    """Whether `name` is defined or used where `entity` is."""
-    mine = {index.scope_at(span.start) for span in entity.spans()}
-    around = set[int]()
-    for number in mine:
-        while number >= 0 and number not in around:
-            around.add(number)
-            number = index.scopes[number].parent
-    for other in index.entities:
-        if other.kind != entity.kind or other.name != name:
-            continue
-        theirs = {index.scope_at(span.start) for span in other.spans()}
-        if theirs & around or _inside(index, theirs, mine):
-            return True
-    return False
-
-
-def _inside(index: Index, inner: set[int], outer: set[int]) -> bool:
-    """Whether one of the scopes `inner` is in one of `outer`."""
-    for number in inner:
-        while number >= 0:
-            if number in outer:
-                return True
-            number = index.scopes[number].parent
-    return False
 
 
 async def symbols(document: Document) -> list[lsp.DocumentSymbol]:

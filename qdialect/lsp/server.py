@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, cast
 
 from lsprotocol import types as lsp
@@ -19,28 +17,15 @@ import qdialect
 from qdialect.lsp import completion, hovering, navigation
 from qdialect.lsp.document import Document
 from qdialect.lsp.entities import Stopped
-from qdialect.lsp.hints import hints
-from qdialect.lsp.lenses import (
-    APPLY,
-    LONGEST_RUN,
-    SHOW,
-    Request,
-    actions_of,
-    edit_of,
-    lenses,
-    run,
-    written_diff,
-)
 from qdialect.lsp.messages import diagnostics_of
-from qdialect.lsp.navigation import CannotRename
 from qdialect.lsp.processes import Process, Processes, WorkerError
 from qdialect.lsp.settings import Settings
 from qdialect.lsp.text import Text, Unit
 
 MOST_OPS_FOR_FINDINGS = 20_000
 """Larger modules are not searched for what could be warned of."""
-MOST_OPS_FOR_FIXES = 1000
-"""In larger ones, no pipelines are tried for fixes."""
+MOST_OPS_FOR_BOUNDARIES = 1000
+"""Larger ones are not searched for boundaries between integers and floats."""
 
 
 class _Protocol(LanguageServerProtocol):
@@ -73,7 +58,6 @@ class Server(LanguageServer):
         self.processes = Processes()
         self.settings = Settings()
         self._spare: Process | None = None
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def document(self, uri: str) -> Document:
         """The open file; an error for the client if it is not open."""
@@ -123,7 +107,6 @@ class Server(LanguageServer):
                     "folder": str(path.parent) if path else "",
                     "unregistered": self.settings.unregistered,
                 },
-                file=str(path) if path else "",
             )
             document.seconds = time.monotonic() - began
             old, document.holder, kept = document.holder, process, True
@@ -132,13 +115,12 @@ class Server(LanguageServer):
             document.keep([entry["parses"] for entry in report], chunks)
             document.problems = [problem for entry in report for problem in entry["problems"]]
             self.publish(document)
-            self._refresh_hints()
             if max(entry["ops"] for entry in report) <= MOST_OPS_FOR_FINDINGS:
                 document.problems = document.problems + await process.request(
                     "findings",
                     tool=self.settings.preflight,
                     boundary=self.settings.boundary,
-                    most_ops=MOST_OPS_FOR_FIXES,
+                    most_ops=MOST_OPS_FOR_BOUNDARIES,
                 )
                 self.publish(document)
         except WorkerError as error:
@@ -148,40 +130,6 @@ class Server(LanguageServer):
                 self.processes.give(process)
         await document.prepare()
 
-    def _refresh_hints(self) -> None:
-        """Types are known now: the client may ask for hints again."""
-        workspace = self.client_capabilities.workspace
-        asks = workspace.inlay_hint if workspace is not None else None
-        if self.settings.hints and asks is not None and asks.refresh_support:
-            self.workspace_inlay_hint_refresh(None)
-
-    # -- passes ------------------------------------------------------------------
-
-    async def run(self, request: Request) -> dict[str, Any]:
-        """What a pipeline does; an error for the client if it cannot."""
-        process = self.processes.take()
-        try:
-            return await run(request, self.settings, process)
-        except WorkerError as error:
-            raise JsonRpcInvalidParams(str(error)) from None
-        except asyncio.TimeoutError:
-            process.end()
-            raise JsonRpcInvalidParams(
-                f"'{request.pipeline}' takes more than {LONGEST_RUN:.0f} s"
-            ) from None
-        finally:
-            self.processes.give(process)
-
-    async def show(self, request: Request, diff: str) -> None:
-        """Open a diff in the editor, if that can open files."""
-        window = self.client_capabilities.window
-        if window is None or window.show_document is None or not window.show_document.support:
-            return
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="qopt-lsp-")
-        uri = written_diff(Path(self._scratch.name), request, diff)
-        await self.window_show_document_async(lsp.ShowDocumentParams(uri, take_focus=True))
-
     async def close(self) -> None:
         """End what was started."""
         for document in self.documents.values():
@@ -189,8 +137,6 @@ class Server(LanguageServer):
             if document.check is not None:
                 document.check.cancel()
         await self.processes.end()
-        if self._scratch is not None:
-            self._scratch.cleanup()
 
     def publish(self, document: Document) -> None:
         """Send the problems of a document."""
@@ -208,7 +154,6 @@ def make_server() -> Server:
     _add_lifetime(server)
     _add_documents(server)
     _add_navigation(server)
-    _add_passes(server)
     return server
 
 
@@ -248,7 +193,7 @@ def _add_documents(server: Server) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     async def _(params: lsp.DidSaveTextDocumentParams) -> None:
-        # What stands beside it, weights and remarks, may be new.
+        # The weights file beside it may be new.
         server.schedule(server.document(params.text_document.uri), 0)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
@@ -295,23 +240,6 @@ def _add_navigation(server: Server) -> None:
             return await navigation.highlights(document, params.position)
         return []
 
-    @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
-    async def _(params: lsp.PrepareRenameParams) -> lsp.Range | None:
-        with suppress(Stopped):
-            document = server.document(params.text_document.uri)
-            return await navigation.rename_range(document, params.position)
-        return None
-
-    @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
-    async def _(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
-        document = server.document(params.text_document.uri)
-        try:
-            return await navigation.rename(document, params.position, params.new_name)
-        except CannotRename as error:
-            raise JsonRpcInvalidParams(str(error)) from None
-        except Stopped:
-            return None
-
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     async def _(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
         with suppress(Stopped):
@@ -333,50 +261,3 @@ def _add_navigation(server: Server) -> None:
             document = server.document(params.text_document.uri)
             return await completion.complete(document, params.position, server.spare)
         return None
-
-    @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
-    async def _(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
-        with suppress(Stopped, WorkerError):
-            if server.settings.hints:
-                return await hints(server.document(params.text_document.uri), params.range)
-        return []
-
-
-def _add_passes(server: Server) -> None:
-    @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS)
-    async def _(params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
-        with suppress(Stopped):
-            document = server.document(params.text_document.uri)
-            return await lenses(document, server.settings)
-        return []
-
-    @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION)
-    async def _(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        return actions_of(server.document(params.text_document.uri), params)
-
-    @server.command(SHOW)
-    async def _(argument: Any = None) -> dict[str, Any]:
-        request = _request(server, argument)
-        answer = await server.run(request)
-        if server.settings.show:
-            await server.show(request, answer["diff"])
-        return answer
-
-    @server.command(APPLY)
-    async def _(argument: Any = None) -> dict[str, Any]:
-        request = _request(server, argument)
-        version = request.document.version
-        answer = await server.run(request)
-        if answer["diff"] and request.document.version == version:
-            edit = edit_of(request, answer["result"])
-            params = lsp.ApplyWorkspaceEditParams(edit, label=request.pipeline)
-            done = await server.workspace_apply_edit_async(params)
-            answer["applied"] = done.applied
-        return answer
-
-
-def _request(server: Server, argument: Any) -> Request:
-    try:
-        return Request.of(argument, server.document)
-    except (KeyError, TypeError, ValueError) as error:
-        raise JsonRpcInvalidParams(f"wrong argument: {error}") from None

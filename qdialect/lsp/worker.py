@@ -1,4 +1,4 @@
-"""The process that reads, verifies and runs passes; `python -m qdialect.lsp.worker`.
+"""The process that reads and verifies; `python -m qdialect.lsp.worker`.
 
 It answers requests, one JSON object a line, in order, on its standard streams:
 
@@ -18,7 +18,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from xdsl.ir import SSAValue
@@ -26,7 +25,6 @@ from xdsl.ir import SSAValue
 from qdialect.errors import QError, crash_report, culprit
 from qdialect.lsp import hover
 from qdialect.lsp.checks import Chunk, Options, Problem, split
-from qdialect.lsp.history import Event, events_beside
 from qdialect.lsp.text import carried
 
 Answer = dict[str, Any]
@@ -58,13 +56,12 @@ class Worker:
 
     def __init__(self) -> None:
         self.reads: list[Read] = []
-        self.events: list[Event] = []
         self.options = Options()
         self._known: dict[tuple[str, Options], Chunk] = {}
 
     # -- checking ----------------------------------------------------------------
 
-    def check(self, text: str, earlier: list[str], options: Answer, file: str) -> list[Answer]:
+    def check(self, text: str, earlier: list[str], options: Answer) -> list[Answer]:
         """Read a text. For each chunk: where it starts, whether it parses, its problems, and how
         many ops it has. `earlier` are chunks that parsed, for those that do not."""
         self.options = Options(**options)
@@ -76,7 +73,6 @@ class Worker:
             self._known[key] = chunk
             before = earlier[number] if number < len(earlier) else ""
             self.reads.append(Read(start, chunk, before, self.options))
-        self.events = events_beside(Path(file)) if file else []
         return [
             {
                 "start": each.start,
@@ -118,11 +114,6 @@ class Worker:
         found = (self._values_at(each)[0] if each >= 0 else () for each in offsets)
         return [", ".join(str(value.type) for value in values) for values in found]
 
-    def hints(self, offsets: list[int]) -> list[str]:
-        """The ranges and steps of the values that the names at `offsets` define."""
-        found = (self._values_at(each)[0] if each >= 0 else () for each in offsets)
-        return [hover.hint_of(values[0].type) if values else "" for values in found]
-
     def op(self, offset: int, name: str) -> str:
         """The op whose name is at `offset`; without types only what its class says."""
         read = self._read_at(offset)
@@ -132,7 +123,7 @@ class Worker:
         if op is None or name not in known:
             return hover.op_name_text(name, read.typed.ctx)
         stated = read.typed.places.stated.get(op)
-        return hover.op_text(op, stated, read.typed.ctx, self.events)
+        return hover.op_text(op, stated, read.typed.ctx)
 
     def type(self, offset: int, text: str) -> str:
         """A type or an attribute by itself, or an alias for one, in the text around `offset`."""
@@ -160,17 +151,6 @@ class Worker:
         from qdialect.lsp.vocabulary import attributes_of
 
         return attributes_of(name)
-
-    # -- passes ------------------------------------------------------------------
-
-    def run(
-        self, text: str, name: str, pipeline: str, function: str, target: str, options: Answer
-    ) -> Answer:
-        """Run a pipeline on a chunk; see `runs`."""
-        from qdialect.lsp import runs
-
-        done = runs.run(text, name, pipeline, function, target, Options(**options))
-        return {**done._asdict(), "events": [event.text() for event in done.events]}
 
 
 def _shifted(problem: Problem, by: int) -> Answer:

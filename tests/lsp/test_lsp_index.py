@@ -12,7 +12,7 @@ import pytest
 from qdialect.context import new_context
 from qdialect.errors import QError
 from qdialect.lsp.checks import split
-from qdialect.lsp.entities import Entity, Stopped
+from qdialect.lsp.entities import Entity, Outline, Stopped
 from qdialect.lsp.index import Index
 from qdialect.lsp.places import read
 from qdialect.lsp.text import Text, carried
@@ -79,11 +79,17 @@ def test_names_are_looked_up_in_the_regions_around() -> None:
     assert found(index, "alias", "#map") == [(1, [10])]
 
 
+def flat(outlines: list[Outline]) -> Iterator[Outline]:
+    for each in outlines:
+        yield each
+        yield from flat(each.children)
+
+
 def test_symbols_are_looked_up_in_their_tables() -> None:
     index = Index(REGIONS)
     assert found(index, "symbol", "@g") == [(4, [16]), (28, [26, 30])]
     assert found(index, "symbol", "@inner") == [(23, [30])]
-    outline = [(each.name, each.detail) for each in index.walk()]
+    outline = [(each.name, each.detail) for each in flat(index.outline)]
     assert outline == [
         *(("@outer", "module"), ("@g", "func.func"), ("@f", "func.func"), ("k", "test.op")),
         *(("@inner", "module"), ("@f", "func.func"), ("@g", "func.func")),

@@ -34,8 +34,6 @@ class Client:
         self.versions: dict[str, int] = {}
         self.published: list[lsp.PublishDiagnosticsParams] = []
         self.messages: list[str] = []
-        self.edits: list[lsp.WorkspaceEdit] = []
-        self.documents: list[str] = []
         self._arrived = asyncio.Event()
         self._listen()
         start = cast("Any", self.lsp.start_io)  # pyright: ignore[reportUnknownMemberType]
@@ -51,32 +49,17 @@ class Client:
         def said(params: lsp.ShowMessageParams | lsp.LogMessageParams) -> None:
             self.messages.append(params.message)
 
-        def edited(params: lsp.ApplyWorkspaceEditParams) -> lsp.ApplyWorkspaceEditResult:
-            self.edits.append(params.edit)
-            return lsp.ApplyWorkspaceEditResult(applied=True)
-
-        def shown(params: lsp.ShowDocumentParams) -> lsp.ShowDocumentResult:
-            self.documents.append(params.uri)
-            return lsp.ShowDocumentResult(success=True)
-
         self.lsp.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
         self.lsp.feature(lsp.WINDOW_SHOW_MESSAGE)(said)
         self.lsp.feature(lsp.WINDOW_LOG_MESSAGE)(said)
-        self.lsp.feature(lsp.WORKSPACE_APPLY_EDIT)(edited)
-        self.lsp.feature(lsp.WINDOW_SHOW_DOCUMENT)(shown)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine."""
         return self.loop.run_until_complete(asyncio.wait_for(coroutine, PATIENCE))
 
     def initialize(self, options: dict[str, Any] | None = None) -> lsp.ServerCapabilities:
-        """Say hello; the client can open documents."""
-        window = lsp.WindowClientCapabilities(
-            show_document=lsp.ShowDocumentClientCapabilities(support=True)
-        )
-        params = lsp.InitializeParams(
-            capabilities=lsp.ClientCapabilities(window=window), initialization_options=options
-        )
+        """Start the session."""
+        params = lsp.InitializeParams(lsp.ClientCapabilities(), initialization_options=options)
         result = self.run(self.lsp.initialize_async(params))
         self.lsp.initialized(lsp.InitializedParams())
         return result.capabilities
@@ -104,10 +87,10 @@ class Client:
     # -- documents -----------------------------------------------------------------
 
     def open(self, uri: str, text: str) -> list[lsp.Diagnostic]:
-        """Open a document; its first diagnostics."""
-        self.texts[uri], self.versions[uri] = Text(text), 1
-        self.published = [each for each in self.published if each.uri != uri]
-        item = lsp.TextDocumentItem(uri, "mlir", 1, text)
+        """Open a document; its first diagnostics. Versions go on from the last text with this URI,
+        whose diagnostics may still arrive."""
+        self.texts[uri], self.versions[uri] = Text(text), self.versions.get(uri, 0) + 1
+        item = lsp.TextDocumentItem(uri, "mlir", self.versions[uri], text)
         self.lsp.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
         return self.diagnostics(uri)
 
@@ -148,14 +131,6 @@ class Client:
 
         return self.run(wait())
 
-    def actions(self, uri: str, problem: lsp.Diagnostic) -> list[dict[str, Any]]:
-        """What can be done about a problem, as JSON (the client takes an action that has a
-        command for a command)."""
-        plain = json.loads(json.dumps(self.lsp.protocol._converter.unstructure(problem)))  # pyright: ignore
-        context = {"diagnostics": [plain]}
-        params = {"textDocument": {"uri": uri}, "range": plain["range"], "context": context}
-        return _plain(self.send("textDocument/codeAction", params))
-
     # -- places ----------------------------------------------------------------------
 
     def at(self, uri: str, words: str) -> dict[str, Any]:
@@ -189,14 +164,3 @@ class Client:
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
         return code
-
-
-def _plain(value: Any) -> Any:
-    """An answer of no known type as JSON has it."""
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in cast("list[Any]", value)]
-    named: Any = getattr(value, "_asdict", None)
-    fields: Any = value if named is None else named()
-    if not isinstance(fields, dict):
-        return fields
-    return {key: _plain(each) for key, each in cast("dict[str, Any]", fields).items()}
