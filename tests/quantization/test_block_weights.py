@@ -24,6 +24,7 @@ from qdialect.quantization.recipe import Recipe
 from qdialect.reference import Interpreter
 from qdialect.targets.installed import get_target
 from qdialect.workflows.candidates import Builder
+from tests.support.processor import skip_where_pairs_saturate
 
 pytest.importorskip("onnxruntime")
 
@@ -303,6 +304,8 @@ def test_a_product_may_take_what_is_on_codes(
     assert made.coverage.quantized["nn.conv2d"] == 1
     qd.save(made.model, out)
     (want,) = Interpreter(made.model.ctx, made.model.module).run({"x": x[0]})
+    if per_channel and weights != "u4":
+        skip_where_pairs_saturate()
     for optimize in (False, True):
         got = next(iter(OrtEngine(onnx.load(out), optimize=optimize).run({"x": x[0]}).values()))
         assert sqnr(want, got) > 35

@@ -15,6 +15,7 @@ from qdialect.analysis.caches import find_caches
 from qdialect.cli.qopt import main
 from qdialect.quantization.recipe import Recipe
 from tests.support.decoder_model import HEADS, WIDTH, decoder, write_steps
+from tests.support.processor import skip_where_pairs_saturate
 
 
 def loaded(path: Path) -> Any:
@@ -52,6 +53,7 @@ def test_steps_with_codes_follow_the_floats(tmp_path: Path, method: Any, shape_r
     qd.save(made.model, out)
     stated = {p.key: p.value for p in loaded(out).metadata_props}["qdialect.qparams"]
     assert set(json.loads(stated)) >= {"a", "b", "c", "d"}
+    skip_where_pairs_saturate()
     sessions = [ort.InferenceSession(p, providers=["CPUExecutionProvider"]) for p in (path, out)]
     floats = {name: np.zeros((1, HEADS, 0, WIDTH // HEADS), np.float32) for name in "ab"}
     codes: dict[str, Any] = {name: array.astype(np.uint8) for name, array in floats.items()}

@@ -15,6 +15,7 @@ import qdialect as qd
 from qdialect.formats.onnx.write import OrtEngine
 from qdialect.quantization.recipe import Recipe
 from qdialect.reference import Interpreter
+from tests.support.processor import saturates_pairs
 
 pytest.importorskip("onnxruntime")
 
@@ -94,8 +95,9 @@ def test_a_layer(tmp_path: Path, direction: str, states: bool, per_channel: bool
         for n, want in enumerate(floats):
             np.testing.assert_array_equal(answers[n], same[n])
             np.testing.assert_array_equal(ours[n], read[n])
-            assert sqnr(want, answers[n]) > 25
             assert sqnr(want, ours[n]) > 30
+            if not saturates_pairs():
+                assert sqnr(want, answers[n]) > 25
 
 
 def _text(model: qd.Model, folder: Path) -> Path:

@@ -16,6 +16,7 @@ from qdialect.cli.qopt import main
 from qdialect.ops.keys import keys_of
 from qdialect.quant import DCastOp, quant_element
 from qdialect.quantization.recipe import Recipe
+from tests.support.processor import saturates_pairs
 
 WIDTH, HEADS, STEPS = 16, 2, 6
 
@@ -161,7 +162,8 @@ def test_the_runtime_runs_it(files: tuple[Path, Path], tmp_path: Path) -> None:
             )
             == 0
         )
-        assert sqnr(model, qd.load(str(out)), data, engine="onnxruntime") > 25
+        engine = "numpy" if saturates_pairs() else "onnxruntime"
+        assert sqnr(model, qd.load(str(out)), data, engine=engine) > 25
 
 
 @pytest.mark.parametrize("key", ["up", "up_product"])

@@ -113,6 +113,7 @@ def body(module: Any) -> str:
 
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.exact_sums
 def test_bit_for_bit(seed: int, scaled: bool) -> None:
     """Ours, the exported model and the original agree in every bit."""
     model = random_model(seed, scaled)
@@ -163,6 +164,7 @@ def test_zero_points_per_output_channel() -> None:
     np.testing.assert_array_equal(Interpreter(*load(written)).run(feeds)[0], want)
 
 
+@pytest.mark.exact_sums
 def test_the_scale_of_a_quantized_input_is_kept() -> None:
     b = Builder(17)
     b.input("f", (2, 5))

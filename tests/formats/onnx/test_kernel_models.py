@@ -97,6 +97,7 @@ def kernels(model: onnx.ModelProto) -> list[str]:
 
 
 @pytest.mark.parametrize("signed", [True, False], ids=["i8", "u8"])
+@pytest.mark.exact_sums
 def test_kernels_stay(signed: bool) -> None:
     for kind, source, x in nets(signed):
         ctx = new_context()

@@ -170,6 +170,7 @@ MIXED = KERNELS["nn.conv2d"].mixed_zero_points
 @pytest.mark.parametrize("storages", PAIRS)
 @pytest.mark.parametrize("channels", CHANNELS)
 @pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.exact_sums
 def test_conv(storages: tuple[str, str], channels: str, depthwise: bool) -> None:
     if channels == "different":
         needs_runtime(MIXED, "takes one zero point for all channels")
@@ -177,6 +178,7 @@ def test_conv(storages: tuple[str, str], channels: str, depthwise: bool) -> None
 
 
 @pytest.mark.parametrize("storages", PAIRS)
+@pytest.mark.exact_sums
 def test_conv_for_an_older_runtime(storages: tuple[str, str]) -> None:
     types = ["DequantizeLinear"] * 3 + ["Conv", "QuantizeLinear"]
     run_conv(storages, "different", False, types, runtime="1.26")
@@ -224,6 +226,7 @@ SIGNALS = {1: (2, 6, 17), 3: (1, 6, 4, 3, 5)}
 @pytest.mark.parametrize("storages", PAIRS)
 @pytest.mark.parametrize("rank", SIGNALS)
 @pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.exact_sums
 def test_conv_of_other_ranks(storages: tuple[str, str], rank: int, depthwise: bool) -> None:
     rng = np.random.default_rng(6)
     storage, weights = storages
@@ -282,6 +285,7 @@ def test_average_pools_of_other_ranks(storage: str, rank: int) -> None:
 @pytest.mark.parametrize("storages", PAIRS)
 @pytest.mark.parametrize("channels", CHANNELS)
 @pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.exact_sums
 def test_fully_connected(storages: tuple[str, str], channels: str, bias: bool) -> None:
     rng = np.random.default_rng(3)
     storage, weights = storages
@@ -303,6 +307,7 @@ def test_fully_connected(storages: tuple[str, str], channels: str, bias: bool) -
 
 @pytest.mark.parametrize("storages", PAIRS)
 @pytest.mark.parametrize("channels", CHANNELS)
+@pytest.mark.exact_sums
 def test_matmul(storages: tuple[str, str], channels: str) -> None:
     rng = np.random.default_rng(4)
     storage, weights = storages
