@@ -75,8 +75,8 @@ def _run_folder(args: Arguments, source: Path, output: Path) -> int:
     work = FolderOptimization(
         source,
         output,
-        (sys.executable, "-m", "qdialect.cli.qopt", "optimize"),
-        _flags(args),
+        "qdialect.cli.qopt",
+        ["optimize", *_flags(args)],
         [Path(name) for flag in _FILES for name in args.texts(flag)],
         args.integer("jobs", 0, minimum=1) or None,
         not args.switch("no-cache"),

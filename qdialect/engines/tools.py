@@ -39,7 +39,8 @@ def find(command: str, engine: str) -> str | None:
     setting = os.environ.get("QDIALECT_" + command.upper().replace("-", "_"))
     if setting:
         return setting
-    found = shutil.which(command)
+    path = filter(os.path.isabs, os.get_exec_path())  # not the current folder
+    found = shutil.which(command, path=os.pathsep.join(path))
     if found:
         return found
     environment = home() / engine

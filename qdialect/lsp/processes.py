@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from contextlib import suppress
 from typing import Any
+
+from qdialect.children import python_child
 
 LONGEST_LINE = 1 << 30
 """Bytes of an answer."""
@@ -37,9 +38,10 @@ class Process:
         """Start the process, unless it runs."""
         async with self._starting:
             if self._process is None:
+                command, environment = python_child("qdialect.lsp.worker")
                 self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    *("-m", "qdialect.lsp.worker"),
+                    *command,
+                    env=environment,
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     limit=LONGEST_LINE,
