@@ -7,6 +7,7 @@ from typing import Any
 
 from lsprotocol import types as lsp
 
+from qdialect.errors import printable
 from qdialect.lsp.document import Document
 
 SOURCE = "qdialect"
@@ -35,11 +36,11 @@ def _diagnostic(
     notes: list[lsp.DiagnosticRelatedInformation] = []
     for text, start, end in problem["notes"]:
         place = document.moved(start, end) or span
-        notes.append(lsp.DiagnosticRelatedInformation(document.location(*place), text))
+        notes.append(lsp.DiagnosticRelatedInformation(document.location(*place), printable(text)))
     data = {"fix": problem["fix"], "chunk": document.chunk_at(span[0])} if problem["fix"] else None
     return lsp.Diagnostic(
         document.range(*span),
-        problem["message"],
+        printable(problem["message"]),
         _SEVERITIES[problem["severity"]],
         problem["code"] or None,
         source=SOURCE,

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from qdialect.children import python_child
+from qdialect.errors import printable
 
 LONGEST_LINE = 1 << 30
 """Bytes of an answer."""
@@ -74,7 +75,7 @@ class Process:
             if waiting is None or waiting.done():
                 continue
             if "error" in answer:
-                waiting.set_exception(WorkerError(answer["error"]))
+                waiting.set_exception(WorkerError(printable(answer["error"])))
             else:
                 waiting.set_result(answer["result"])
         self.is_dead = True
