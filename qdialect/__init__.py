@@ -9,8 +9,10 @@
 Everything below is imported when it is first used.
 """
 
-from __future__ import annotations
+from qdialect import children as children
 
+# isort: split
+# What is above decides where all below is found.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +115,7 @@ if TYPE_CHECKING:
     from qdialect.workflows.inspect import Inspection
 
 
-_RENAMED: dict[str, Renamed] = {}
+_RENAMED: "dict[str, Renamed]" = {}
 """Names of before, which warn (docs/reference/api.md has the rule): none yet."""
 
 

@@ -43,6 +43,10 @@ class Note(str):
         return note
 
 
+class Block(Note):
+    """Lines that name nothing but what is escaped in them: an op in MLIR's text, a traceback."""
+
+
 class QError(Exception):
     """Base of all errors caused by input, options or a plug-in.
 
@@ -101,6 +105,14 @@ class PassFailure(QError):
     """A pass of ours did something it must not: a defect (exit code 70)."""
 
 
+def printable(text: str) -> str:
+    """`text` as one line that moves no cursor, sets no colour and hides nothing: escapes stand for
+    control characters, line breaks, and marks that turn the direction of text."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def culprit(error: BaseException) -> str:
     """`ValueError: what it said`, on one line."""
     text = str(error).strip().partition("\n")[0]
@@ -137,7 +149,8 @@ def crash_report(error: BaseException) -> str:
         "w", prefix="qdialect-crash-", suffix=".txt", delete=False, encoding="utf-8"
     ) as file:
         file.write(f"command: {sys.argv}\n")
-        traceback.print_exception(type(error), error, error.__traceback__, file=file)
+        for lines in traceback.format_exception(type(error), error, error.__traceback__):
+            file.writelines(f"{printable(line)}\n" for line in lines.splitlines())
     return file.name
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from qdialect.dialects.onnx import package
-from qdialect.errors import QError, UsageError, culprit
+from qdialect.errors import QError, UsageError, culprit, printable
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.write import OrtEngine
@@ -155,7 +155,8 @@ class _Compiled:
 
     def _say(self, entry: GraphReport) -> None:
         _REPORT.append(entry)
-        _LOG.log(logging.WARNING if entry.engine == "eager" else logging.INFO, "%s", entry)
+        level = logging.WARNING if entry.engine == "eager" else logging.INFO
+        _LOG.log(level, "%s", printable(str(entry)))
 
 
 class _Session:

@@ -20,6 +20,7 @@ _BASE = frozenset({"errors", "qparams", "numerics", "weights", "behaviors"})
 _IR = _BASE | {"dialects", "quant", "ops", "upstream", "verify", "context"}
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
+    "children": frozenset(),
     "errors": frozenset(),
     "deprecation": frozenset(),
     "qparams": frozenset({"errors"}),
@@ -43,7 +44,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "lowerings": _IR | {"targets", "analysis", "rewrite", "passes"},
     "raising": _IR | {"targets", "analysis", "rewrite", "lowerings"},
     "formats": _IR | {"targets"},
-    "engines": _IR | {"reference", "formats"},
+    "engines": _IR | {"children", "reference", "formats"},
     "pipeline": _IR | {"targets", "analysis", "rewrite", "passes"},
     "profile": _IR | {"targets", "analysis", "reference", "formats"},
     "validation": _IR

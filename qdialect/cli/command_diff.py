@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from qdialect import api
 from qdialect.cli.files import load_arrays
 from qdialect.cli.flags import Arguments, write, write_json
-from qdialect.cli.terminal import OK, WRONG_INPUT, paint, progress, table
+from qdialect.cli.terminal import OK, WRONG_INPUT, paint, progress, say, table
 from qdialect.errors import QError, UsageError
 from qdialect.workflows.compare import (
     Inputs,
@@ -69,10 +69,10 @@ def run(args: Arguments) -> int:
         write(difference_table(found))
         if not close:
             verdict = paint("different", "error", sys.stderr)
-            print(f"{verdict}: more than {limit:g} steps apart", file=sys.stderr)
+            sys.stderr.write(f"{verdict}: more than {limit:g} steps apart\n")
             if inputs is None:
-                note = f"on {samples} random inputs, which may be far from real ones: -i X.npz"
-                print(f"{paint('note', 'note', sys.stderr)}: {note}", file=sys.stderr)
+                far = f"on {samples} random inputs, which may be far from real ones: -i X.npz"
+                say(far, "note")
             if a is b:
                 one = drawn_inputs(a.function(), 1)[0] if inputs is None else inputs
                 report_first_apart(a, engines[0], engines[-1], one)
@@ -92,13 +92,13 @@ def report_first_apart(model: api.Model, engine: str, other: str, inputs: Inputs
     try:
         found = first_apart(keyed_values(model, engine, inputs), keyed_values(model, other, inputs))
     except QError as error:
-        print(f"note: values inside could not be compared: {error.message}", file=sys.stderr)
+        say(f"values inside could not be compared: {error.message}", "note")
         return
     if found is None:
-        print("note: no value inside, by key and in one scale, differs", file=sys.stderr)
+        say("no value inside, by key and in one scale, differs", "note")
     else:
         key, steps = found
-        print(f"note: they part at '{key}', by up to {steps:g} steps", file=sys.stderr)
+        say(f"they part at '{key}', by up to {steps:g} steps", "note")
 
 
 def _samples(a: api.Model, data: str | None, count: int) -> Sequence[Inputs]:

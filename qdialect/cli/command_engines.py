@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from qdialect.cli.flags import Arguments, write, write_json
-from qdialect.cli.terminal import OK, table
+from qdialect.cli.terminal import OK, say, table
 from qdialect.engines.installed import how_to_install, install, missing
 from qdialect.engines.table import ENGINES, PACKAGES
 from qdialect.errors import UsageError, did_you_mean
@@ -45,7 +45,7 @@ def run_install(args: Arguments) -> int:
         raise UsageError(f"nothing to install for '{name}'{hint}", code="unknown-engine")
     names = list(PACKAGES) if name == "all" else [name]
     for each in names:
-        install(each, lambda text: print(text, file=sys.stderr))
+        install(each, say)
     if args.switch("json"):
         write_json({"version": 1, "installed": names})
     return OK

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from qdialect import api
 from qdialect.cli.flags import Arguments, write, write_json
-from qdialect.cli.terminal import OK, indented, paint, table
+from qdialect.cli.terminal import OK, indented, line, paint, table
 from qdialect.errors import UsageError
 from qdialect.workflows.explain import Decision, Explanation, OpState, decisions_of, explain_op
 from qdialect.workflows.inspect import type_text
@@ -50,7 +50,8 @@ def _overview(args: Arguments, found: Sequence[Decision]) -> None:
         write("\n" + _titled("notes", _decisions(notes)))
     if not args.has("rule") and not args.has("code"):
         model = args.positional[0]
-        write(f"\nwhere: qopt explain {model} --rule RULE or --code CODE; at one op: --op KEY\n")
+        where = f"where: qopt explain {model} --rule RULE or --code CODE; at one op: --op KEY"
+        write(f"\n{line(where)}")
 
 
 def _text(found: Explanation) -> str:
@@ -64,7 +65,7 @@ def _text(found: Explanation) -> str:
     else:
         sections.append("declaration\n  none: passes leave it alone\n")
     if found.target_refuses:
-        sections.append(f"{found.target} does not run it: {found.target_refuses}\n")
+        sections.append(line(f"{found.target} does not run it: {found.target_refuses}"))
     fired = [d for d in found.decisions if d.kind == "fired"]
     sections.append(_titled("fired", _decisions(fired) or "nothing\n"))
     refused = [d for d in found.decisions if d.kind != "fired"]

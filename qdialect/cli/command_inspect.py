@@ -10,7 +10,7 @@ from qdialect import api
 from qdialect.analysis.boundary import CODES
 from qdialect.cli.files import load_model, report_output
 from qdialect.cli.flags import Arguments, write, write_json
-from qdialect.cli.terminal import OK, WRONG_INPUT, indented, paint, table
+from qdialect.cli.terminal import OK, WRONG_INPUT, indented, line, paint, say, table
 from qdialect.errors import UsageError, did_you_mean
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
@@ -49,10 +49,10 @@ def _inspect(
     if args.switch("json"):
         write_json(found.to_json())
     else:
-        write(f"{path}\n\n{_text(found)}\n" if several else _text(found))
+        write(f"{line(path)}\n{_text(found)}\n" if several else _text(found))
     failing = sorted({b.code for b in found.boundaries} & unwanted)
     if failing:
-        print(f"{path}: found {', '.join(failing)}", file=sys.stderr)
+        say(f"{path}: found {', '.join(failing)}")
     return WRONG_INPUT if failing else OK
 
 
@@ -107,7 +107,7 @@ def _text(found: Inspection) -> str:
     if found.target is not None and found.target.refused:
         sections.append(_refused(found.target))
     if found.target is not None and found.target.sums:
-        sections.append(_section(f"sums on {found.target.target}", f"{found.target.sums}\n"))
+        sections.append(_section(f"sums on {found.target.target}", line(found.target.sums)))
     if found.boundaries:
         sections.append(_boundaries(found.boundaries))
     if found.taken is not None:

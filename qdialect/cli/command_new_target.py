@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from qdialect.cli.flags import Arguments, write, write_json
-from qdialect.cli.terminal import OK
+from qdialect.cli.terminal import OK, line
 from qdialect.errors import InputError, UsageError, Where
 
 TEMPLATE = Path(__file__).parents[1] / "templates" / "target"
@@ -30,8 +30,8 @@ def run(args: Arguments) -> int:
     if args.switch("json"):
         write_json({"version": 1, "folder": str(folder), "files": files})
     else:
-        write("".join(f"{folder / file}\n" for file in files))
-        write(f"\nNext: cd {folder}; pip install -e '.[test]'; pytest\n")
+        write("".join(line(folder / file) for file in files))
+        write("\n" + line(f"Next: cd {folder}; pip install -e '.[test]'; pytest"))
     return OK
 
 

@@ -16,7 +16,7 @@ from qdialect.cli.files import load_arrays, remarks_output, report_output, writa
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.instrumentation import Progress
 from qdialect.cli.reproducer import Reproducer, numerics_check
-from qdialect.cli.terminal import OK, WRONG_INPUT, duration, progress, table
+from qdialect.cli.terminal import OK, WRONG_INPUT, duration, line, progress, say, table
 from qdialect.context import QContext
 from qdialect.errors import UsageError
 from qdialect.pipeline.manager import Instrumentation
@@ -75,8 +75,8 @@ def _run_folder(args: Arguments, source: Path, output: Path) -> int:
     work = FolderOptimization(
         source,
         output,
-        (sys.executable, "-m", "qdialect.cli.qopt", "optimize"),
-        _flags(args),
+        "qdialect.cli.qopt",
+        ["optimize", *_flags(args)],
         [Path(name) for flag in _FILES for name in args.texts(flag)],
         args.integer("jobs", 0, minimum=1) or None,
         not args.switch("no-cache"),
@@ -108,13 +108,18 @@ def _report_folder(args: Arguments, outcomes: Sequence[Outcome], seconds: float)
     if args.switch("json"):
         write_json([asdict(outcome) for outcome in outcomes])
     for outcome in outcomes:
+        messages = outcome.messages.strip()
         if outcome.code != OK:
-            text = outcome.messages.strip() or f"error: exit code {outcome.code}"
-            sys.stderr.write(f"{outcome.name}: failed\n{text}\n")
+            messages = messages or f"error: exit code {outcome.code}"
+            say(f"{outcome.name}: failed")
         elif args.has("remarks") and not outcome.cached:
-            sys.stderr.write(f"{outcome.name}: done\n{outcome.messages}")
+            say(f"{outcome.name}: done")
         elif not quiet and not outcome.cached:
-            sys.stderr.write(f"{outcome.name}: done in {duration(outcome.seconds)}\n")
+            say(f"{outcome.name}: done in {duration(outcome.seconds)}")
+            messages = ""
+        else:
+            continue
+        sys.stderr.writelines(map(line, messages.splitlines()))
     failed = sum(outcome.code != OK for outcome in outcomes)
     cached = sum(outcome.cached for outcome in outcomes)
     if not quiet or failed:
@@ -176,7 +181,7 @@ def _run_file(args: Arguments, source: Path, output: str) -> int:
     elif not args.switch("quiet"):
         sys.stderr.write(_summary(work, args.switch("details")))
     elif work.dropped:
-        sys.stderr.write("".join(f"{one}\n" for one in work.dropped))
+        sys.stderr.writelines(map(line, work.dropped))
     if args.switch("timing"):
         shown = [(name, f"{seconds:.3f} s") for name, seconds in work.times]
         sys.stderr.write(table(shown, {1: True}))
@@ -236,7 +241,7 @@ def _as_json(work: FileOptimization) -> dict[str, Any]:
 
 
 def _summary(work: FileOptimization, details: bool) -> str:
-    lines = [f"{work.source} -> {work.path}\n"]
+    lines = [line(f"{work.source} -> {work.path}")]
     if work.choice is not None:
         lines += _executed(work.choice)
     if work.model is not None and work.result is not None:
@@ -247,11 +252,11 @@ def _summary(work: FileOptimization, details: bool) -> str:
         log = work.result.model.ctx.remarks
         fired, refused = sum(log.fired().values()), sum(log.refused().values())
         more = "" if not refused else f"; qopt explain {work.source} tells why"
-        lines.append(f"{fired} rewrites fired, {refused} were refused{more}\n")
+        lines.append(line(f"{fired} rewrites fired, {refused} were refused{more}"))
         left = left_over(work.result.model.module, work.result.model.ctx)
         sums = unfit_sums(work.result.model.module, work.result.model.ctx)
-        lines += [f"{line}\n" for line in (left, sums) if line]
-    lines += [f"{line}\n" for line in (*_checked(work), *work.dropped, *work.notes)]
+        lines += map(line, filter(None, (left, sums)))
+    lines += map(line, (*_checked(work), *work.dropped, *work.notes))
     if work.result is None:
         lines.append("the original is what was written\n")
     return "".join(lines)
@@ -281,9 +286,9 @@ def _executed(choice: Choice) -> list[str]:
     right = dict.fromkeys(range(1, len(columns) + 1), True)
     lines = [table(rows, right, stream=sys.stderr, heading=True)]
     if choice.chosen.executed.floats:
-        lines.append(f"float nodes that are left: {choice.chosen.executed.kinds()}\n")
+        lines.append(line(f"float nodes that are left: {choice.chosen.executed.kinds()}"))
     if laps:
-        lines.append(f"{choice.race}\n")
+        lines.append(line(choice.race))
     if choice.chosen.name == FLOAT:
         lines.append("the float model is faster than what integers make: it is written\n")
     elif choice.chosen.name == INPUT:

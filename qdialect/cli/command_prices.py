@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from qdialect.cli.files import writable
 from qdialect.cli.flags import Arguments, write
-from qdialect.cli.terminal import OK, progress
+from qdialect.cli.terminal import OK, progress, say
 from qdialect.engines.installed import require
 from qdialect.errors import UsageError
 from qdialect.targets.installed import get_target
@@ -60,10 +59,7 @@ def _said(prices: PriceTable, path: Path, runtime: str, args: Arguments) -> int:
     if args.switch("json"):
         write(prices.to_json())
     units = ", ".join(f"{each.unit_ns:.2g} of {each.elements}" for each in prices.sizes)
-    print(
-        f"{path}: prices of {runtime} {prices.runtime} on {prices.cpu}\n"
-        f"a rescale takes, in ns per element: {units}\n"
-        f"note: use them with qopt optimize --prices={path}",
-        file=sys.stderr,
-    )
+    say(f"{path}: prices of {runtime} {prices.runtime} on {prices.cpu}")
+    say(f"a rescale takes, in ns per element: {units}")
+    say(f"use them with qopt optimize --prices={path}", "note")
     return OK

@@ -12,7 +12,7 @@ from typing import Any, cast
 from qdialect import api
 from qdialect.cli.files import writable
 from qdialect.cli.flags import Arguments, write, write_json
-from qdialect.cli.terminal import OK, interrupted, paint, progress, table
+from qdialect.cli.terminal import OK, interrupted, line, progress, say, table
 from qdialect.errors import InputError, QError, UsageError, Where, did_you_mean
 from qdialect.profile.distribution import distribution
 from qdialect.profile.entries import tensor_range
@@ -117,22 +117,20 @@ def _resumed(path: Path, fresh: Profile) -> Profile:
 def _interrupted(profile: Profile, path: Path, requested: int) -> int:
     if profile.sample_count:
         save_profile(profile, path)
-        print(
+        say(
             f"interrupted after {profile.sample_count} of {requested} samples; kept in {path}, "
-            "go on with --resume",
-            file=sys.stderr,
+            "go on with --resume"
         )
     return interrupted()
 
 
 def _summary(profile: Profile, output: Path) -> None:
     """What was seen, and the keys where something is wrong, on standard error."""
-    stream = sys.stderr
-    print(f"{profile.sample_count} samples, {len(profile.entries)} values: {output}", file=stream)
+    say(f"{profile.sample_count} samples, {len(profile.entries)} values: {output}")
     for problem, keys in _wrong(profile).items():
         shown = ", ".join(f"'{key}'" for key in keys[:5])
         more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
-        print(f"{paint('warning', 'warning', stream)}: {problem} in {shown}{more}", file=stream)
+        say(f"{problem} in {shown}{more}", "warning")
 
 
 def _wrong(profile: Profile) -> dict[str, list[str]]:
@@ -204,7 +202,7 @@ def run_show(args: Arguments) -> int:
         return OK
     spans = ", ".join(f"{first} to {end - 1}" for first, end in profile.samples)
     write(
-        f"model    {profile.digest}\n"
+        f"model    {line(profile.digest)}"
         f"samples  {profile.sample_count}: {spans}\n"
         f"engine   {profile.settings.engine}, channels {profile.settings.channels}\n\n"
     )

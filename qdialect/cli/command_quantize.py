@@ -14,7 +14,7 @@ from qdialect.cli.command_optimize import priced_target, race_seconds
 from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.measured_table import measured_text
-from qdialect.cli.terminal import OK, interrupted, progress, table
+from qdialect.cli.terminal import OK, interrupted, line, progress, say, table
 from qdialect.errors import UsageError
 from qdialect.numerics.rounding import Rounding
 from qdialect.profile.engines import EngineName
@@ -102,7 +102,7 @@ def run(args: Arguments) -> int:
     try:
         result = work.run(sensitive)
     except Interrupted:
-        print("interrupted; nothing was written", file=sys.stderr)
+        say("interrupted; nothing was written")
         return interrupted()
     measured = measure(model, result.model, work.judged_samples(), target, form, result.raced)
     if not args.switch("allow-dead"):
@@ -131,7 +131,7 @@ def run(args: Arguments) -> int:
     elif not args.switch("quiet"):
         sys.stderr.write(_summary(result, sensitive))
         sys.stderr.write(measured_text(measured))
-        print(f"{args.positional[0]} -> {path}", file=sys.stderr)
+        say(f"{args.positional[0]} -> {path}")
     return OK
 
 
@@ -312,8 +312,8 @@ def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any
 
 
 def _summary(result: Quantized, sensitive: int) -> str:
-    text = "" if result.matching is None else result.matching.summary()
-    text += result.coverage.summary()
+    matched = [] if result.matching is None else result.matching.summary()
+    text = "".join(map(line, (*matched, *result.coverage.summary())))
     if caches := result.caches():
         rows = [("cache", "returned as", "type", "scale", "zero point")]
         for cache in caches:
@@ -363,10 +363,10 @@ def _race_summary(raced: Raced, answer: Answer | None) -> str:
         f"{parts.exact} of {len(parts)} parts proven\n"
     )
     if answer is not None and answer.takes:
-        said += f"the metric takes {answer.takes}\n"
+        said += line(f"the metric takes {answer.takes}")
     if answer is not None and answer.unmet:
-        said += f"nothing meets {', '.join(answer.unmet)}: the nearest was taken\n"
-    notes = "".join(f"{note}\n" for note in raced.notes)
+        said += line(f"nothing meets {', '.join(answer.unmet)}: the nearest was taken")
+    notes = "".join(map(line, raced.notes))
     right: dict[int, bool] = dict.fromkeys(range(1, 5), True)
     right[5] = answer is not None and answer.takes is not None
     return table(rows, right) + said + notes

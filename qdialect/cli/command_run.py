@@ -68,7 +68,7 @@ def _compare(
             optimize=optimize,
         )
         results.append({"engine": other, "outputs": [asdict(output) for output in found]})
-        print(f"{engines[0]} and {other}:\n{difference_table(found)}", file=sys.stderr, end="")
+        sys.stderr.write(f"{engines[0]} and {other}:\n{difference_table(found)}")
         if any(output.share_differing for output in found):
             report_first_apart(model, engines[0], other, inputs)
             code = WRONG_INPUT

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qdialect.cli.terminal import say
 from qdialect.errors import InputError, UsageError, Where, did_you_mean
 from qdialect.weights import replacing, save_text
 
@@ -93,8 +93,8 @@ def remarks_output(sessions: Sequence[QContext], name: str | None) -> None:
     remarks = [remark for ctx in sessions for remark in ctx.remarks.remarks]
     outputs = [bound for ctx in sessions for bound in ctx.remarks.outputs]
     if name is None:
-        for line in (*remarks, *(bound for bound in outputs if bound.real)):
-            print(line, file=sys.stderr)
+        for remark in (*remarks, *(bound for bound in outputs if bound.real)):
+            say(remark)
         return
     from qdialect.rewrite.remarks import RemarkLog
 

@@ -18,9 +18,9 @@ from qdialect.cli.flags import (
     write,
     write_binary,
 )
-from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, report
+from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, line, report, say
 from qdialect.context import QContext
-from qdialect.errors import InputError, PassFailure, QError, UsageError, Where
+from qdialect.errors import Block, InputError, PassFailure, QError, UsageError, Where
 from qdialect.formats.bytecode.layout import MAGIC
 from qdialect.formats.mlir.read import (
     Parsed,
@@ -158,12 +158,12 @@ class OptDriver:
         pieces: list[tuple[str, int]] = []
         lines: list[str] = []
         start = 0
-        for number, line in enumerate(text.splitlines(keepends=True)):
-            if line.startswith(separator):
+        for number, each in enumerate(text.splitlines(keepends=True)):
+            if each.startswith(separator):
                 pieces.append(("".join(lines), start))
                 lines, start = [], number + 1
             else:
-                lines.append(line)
+                lines.append(each)
         return [*pieces, ("".join(lines), start)]
 
     def _process(self, text: str, offset: int) -> None:
@@ -205,7 +205,7 @@ class OptDriver:
             from traceback import format_tb
 
             trace = "".join(format_tb(error.__traceback__)).rstrip()
-            error.notes = (*error.notes, f"diagnostic emitted with trace:\n{trace}")
+            error.notes = (*error.notes, Block(f"diagnostic emitted with trace:\n{trace}", None))
         report(error, self.sources)
 
     def _check(self, expectations: Expectations, errors: list[QError], ctx: QContext) -> bool:
@@ -259,7 +259,7 @@ class OptDriver:
         if self.args.switch("dump-pass-pipeline"):
             from qdialect.pipeline.text import pipeline_outline
 
-            print(pipeline_outline(specs), file=sys.stderr)
+            sys.stderr.writelines(map(line, pipeline_outline(specs).splitlines()))
         if (path := self.args.text("mlir-generate-reproducer")) is not None:
             from qdialect.cli.reproducer import Reproducer
 
@@ -428,6 +428,6 @@ def _run_passes(
         manager.run(module)
     finally:
         if reproducer.written is not None:
-            print(f"note: reproducer written to {reproducer.written}", file=sys.stderr)
+            say(f"reproducer written to {reproducer.written}", "note")
     if statistics is not None:
         sys.stderr.write(statistics.report())

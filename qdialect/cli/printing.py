@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from qdialect.cli.flags import Arguments
+from qdialect.cli.terminal import line
 from qdialect.context import QContext
 from qdialect.errors import InputError, Where
 from qdialect.formats.mlir.read import read_module
@@ -151,4 +152,4 @@ def debug_lines(sessions: Sequence[QContext], names: Sequence[str] | None) -> st
     chosen = None if names is None else {name for text in names for name in text.split(",")}
     remarks = [remark for ctx in sessions for remark in ctx.remarks.remarks]
     shown = [r for r in remarks if chosen is None or chosen & {r.rule, r.pass_name}]
-    return "".join(f"[{remark.pass_name}] {remark}\n" for remark in shown)
+    return "".join(line(f"[{remark.pass_name}] {remark}") for remark in shown)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.cli.files import load_arrays
 from qdialect.cli.flags import Arguments
+from qdialect.cli.terminal import line, say
 from qdialect.context import QContext
 from qdialect.errors import PassFailure, QError
 from qdialect.formats.mlir.write import module_text
@@ -71,7 +71,7 @@ def numerics_check(args: Arguments, path: str | None = None) -> Instrumentation:
     return NumericsCheck(
         args.integer("verify-numerics", 1, minimum=1),
         inputs=None if inputs is None else load_arrays(inputs),
-        say=lambda text: print(f"note: {text}", file=sys.stderr),
+        say=partial(say, kind="note"),
         write=partial(write_reduced, path),
     )
 
@@ -99,7 +99,7 @@ def _write(path: Path | None, prefix: str, text: str) -> Path:
 
 
 def _text(module: ModuleOp, pipeline: str, ctx: QContext, verify_each: bool, comment: str) -> str:
-    above = "".join(f"// {line}".rstrip() + "\n" for line in comment.splitlines())
+    above = "".join(line(f"// {text}".rstrip()) for text in comment.splitlines())
     group = {"pipeline": pipeline, "disable_threading": True, "verify_each": verify_each}
     resources = {**ctx.external_resources, GROUP: group}
     text = module_text(module, ctx, inline_weights=True, text_version="v24", resources=resources)

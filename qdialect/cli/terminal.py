@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from qdialect.errors import Note, QError, UsageError, Where, crash_report, culprit, foreign_frame
+from qdialect.errors import (
+    Block,
+    Note,
+    QError,
+    UsageError,
+    Where,
+    crash_report,
+    culprit,
+    foreign_frame,
+    printable,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,8 +56,20 @@ def columns(stream: IO[str]) -> int | None:
 
 
 def paint(text: str, colour: str, stream: IO[str]) -> str:
-    """`text` in a colour, if `stream` shows colours."""
+    """`text` on one line, in a colour if `stream` shows colours."""
+    text = printable(text)
     return f"\033[{_COLOURS[colour]}m{text}\033[0m" if coloured(stream) else text
+
+
+def line(text: object) -> str:
+    """A line of text for people: names in it cannot end it, nor do anything to a terminal."""
+    return f"{printable(str(text))}\n"
+
+
+def say(text: object, kind: str = "") -> None:
+    """A line to standard error, after its kind in colour."""
+    begin = f"{paint(kind, kind, sys.stderr)}: " if kind else ""
+    sys.stderr.write(begin + line(text))
 
 
 class Sources:
@@ -85,15 +107,20 @@ def _report_line(
     where: Where | None, kind: str, message: str, sources: Sources, *, quote: bool = True
 ) -> None:
     stream = sys.stderr
-    place = f"{where}: " if where and str(where) else ""
-    print(f"{place}{paint(kind, kind, stream)}: {message}", file=stream)
+    place = f"{printable(str(where))}: " if where and str(where) else ""
+    lines = message.split("\n") if isinstance(message, Block) else [message]
+    stream.write(f"{place}{paint(kind, kind, stream)}: {''.join(map(line, lines))}")
     if where is None or where.line is None or not quote:
         return
-    line = sources.line(where.file, where.line)
-    if line is not None and len(line) < 1000:
-        column = where.column or 1
-        blank = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
-        print(f"{line}\n{blank}{paint('^', 'good', stream)}", file=stream)
+    quoted = sources.line(where.file, where.line)
+    if quoted is not None and len(quoted) < 1000:
+        # A tab is as wide below.
+        whole, before = (
+            "\t".join(map(printable, text.split("\t")))
+            for text in (quoted, quoted[: (where.column or 1) - 1])
+        )
+        blank = "".join("\t" if c == "\t" else " " for c in before)
+        stream.write(f"{whole}\n{blank}{paint('^', 'good', stream)}\n")
 
 
 def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> int:
@@ -159,8 +186,8 @@ def interrupted() -> int:
 def crashed(error: BaseException) -> int:
     """Report a defect of ours: one line, and the traceback in a file."""
     name = crash_report(error)
-    print(f"internal error: {culprit(error)}", file=sys.stderr)
-    print(f"note: this is a defect of qdialect; details are in {name}", file=sys.stderr)
+    say(f"internal error: {culprit(error)}")
+    say(f"note: this is a defect of qdialect; details are in {name}")
     return OUR_BUG
 
 
@@ -230,6 +257,7 @@ def table(
     """
     if not rows:
         return ""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     if stream is not None and stream.isatty():
         return _drawn(rows, widths, right or {}, stream, heading)

@@ -27,7 +27,7 @@ from qdialect.cli.flags import (
     write_binary,
 )
 from qdialect.cli.opt import version_line
-from qdialect.cli.terminal import OK, guarded
+from qdialect.cli.terminal import OK, guarded, say
 from qdialect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _write_raised(args: Arguments, ctx: QContext, path: Path | None, name: str) 
     model = raised(Model(_read_mlir(args, ctx), ctx), name)
     kept = [r for r in model.ctx.remarks.remarks if r.pass_name == f"raise-{name}"]
     for remark in kept:
-        print(remark, file=sys.stderr)
+        say(remark)
     _write_mlir(model.module, model.ctx, path, args)
 
 

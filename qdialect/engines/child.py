@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from threading import Timer
 from typing import IO, TYPE_CHECKING, Any
 
+from qdialect.children import python_child
 from qdialect.engines.model_child import receive, send
 from qdialect.engines.tools import time_limit
 from qdialect.errors import InputError
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-_START = (
-    "import runpy, sys; file, *sys.path[:] = sys.argv[1:]; runpy.run_path(file, {}, '__main__')"
-)
-"""The child imports what we import, from wherever this Python found it."""
 _CHATTER = ("INFO:", "VERBOSE:", "WARNING: All log messages before absl", "WARNING: Attempting")
 _SHOWN, _WIDTH = 8, 400
 
@@ -57,16 +52,12 @@ class Child:
         if self._process is not None:
             return self._process
         said = tempfile.TemporaryFile(prefix="qdialect-")  # noqa: SIM115 (closed with the process)
-        file = Path(__file__).with_name("model_child.py")
-        environment = {
-            "OPENBLAS_NUM_THREADS": "1",
-            "TF_CPP_MIN_LOG_LEVEL": "1",
-            **os.environ,
-            "PYTHONUNBUFFERED": "1",
-        }
+        command, environment = python_child("qdialect.engines.model_child")
+        usual = {"OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "1"}
+        environment = {**usual, **environment, "PYTHONUNBUFFERED": "1"}
         try:
             process = subprocess.Popen(
-                [sys.executable, "-c", _START, str(file), *filter(None, sys.path)],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,

@@ -98,9 +98,10 @@ def install(name: str, say: Callable[[str], None]) -> None:
             f"cannot make the environment {folder}: {error}", code="install-failed"
         ) from None
     python = str(folder / ("Scripts" if sys.platform == "win32" else "bin") / "python")
-    pip = (
-        [sys.executable, "-m", "pip", "--python", python] if without_pip else [python, "-m", "pip"]
-    )
+    # Isolated: pip comes from the environment that it is of, and not from the current folder.
+    pip = [python, "-I", "-m", "pip"]
+    if without_pip:
+        pip = [sys.executable, "-I", "-m", "pip", "--python", python]
     options = ["install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run(
         [*pip, *options, *PACKAGES[name]], capture_output=True, text=True, check=False

@@ -1,6 +1,6 @@
 """What runs in a child process: models in LiteRT or ONNX Runtime, asked for by messages.
 
-It is run by its path and imports nothing of ours.  A message is a line of JSON, with its length
+It imports nothing of ours.  A message is a line of JSON, with its length
 before it, and the bytes of arrays after it.  What it is asked (`do`):
 
     load    a model (`file`, or its bytes) in an `engine`; the answer has its inputs and outputs

@@ -19,7 +19,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from qdialect.errors import InputError, UsageError
+from qdialect.errors import InputError, UsageError, printable
 
 _TIMEOUT = 1200.0
 _SHOWN, _WIDTH = 12, 400
@@ -39,7 +39,8 @@ def find(command: str, engine: str) -> str | None:
     setting = os.environ.get("QDIALECT_" + command.upper().replace("-", "_"))
     if setting:
         return setting
-    found = shutil.which(command)
+    path = filter(os.path.isabs, os.get_exec_path())  # not the current folder
+    found = shutil.which(command, path=os.pathsep.join(path))
     if found:
         return found
     environment = home() / engine
@@ -159,7 +160,7 @@ def _failed(engine: str, code: int, command: str, said: str) -> InputError:
         with tempfile.NamedTemporaryFile(
             "w", prefix=f"qdialect-{engine}-", suffix=".log", delete=False, encoding="utf-8"
         ) as file:
-            file.write(f"{command}\n{said}\n")
+            file.writelines(f"{printable(line)}\n" for line in (command, *lines))
         notes.append(f"all it said: {file.name}")
     if not os.environ.get("QDIALECT_ENGINE_FILES"):
         notes.append("QDIALECT_ENGINE_FILES=FOLDER keeps what it was given, to run it again")

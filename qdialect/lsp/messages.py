@@ -6,6 +6,7 @@ from typing import Any
 
 from lsprotocol import types as lsp
 
+from qdialect.errors import printable
 from qdialect.lsp.document import Document
 
 SOURCE = "qdialect"
@@ -33,10 +34,10 @@ def _diagnostic(
     notes: list[lsp.DiagnosticRelatedInformation] = []
     for text, start, end in problem["notes"]:
         place = document.moved(start, end) or span
-        notes.append(lsp.DiagnosticRelatedInformation(document.location(*place), text))
+        notes.append(lsp.DiagnosticRelatedInformation(document.location(*place), printable(text)))
     return lsp.Diagnostic(
         document.range(*span),
-        problem["message"],
+        printable(problem["message"]),
         _SEVERITIES[problem["severity"]],
         problem["code"] or None,
         source=SOURCE,

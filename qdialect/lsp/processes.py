@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from contextlib import suppress
 from typing import Any
+
+from qdialect.children import python_child
+from qdialect.errors import printable
 
 LONGEST_LINE = 1 << 30
 """Bytes of an answer."""
@@ -37,9 +39,10 @@ class Process:
         """Start the process, unless it runs."""
         async with self._starting:
             if self._process is None:
+                command, environment = python_child("qdialect.lsp.worker")
                 self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    *("-m", "qdialect.lsp.worker"),
+                    *command,
+                    env=environment,
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     limit=LONGEST_LINE,
@@ -72,7 +75,7 @@ class Process:
             if waiting is None or waiting.done():
                 continue
             if "error" in answer:
-                waiting.set_exception(WorkerError(answer["error"]))
+                waiting.set_exception(WorkerError(printable(answer["error"])))
             else:
                 waiting.set_result(answer["result"])
         self.is_dead = True

@@ -48,7 +48,7 @@ class Matching:
     profile: Profile
     unmatched: Sequence[Unmatched]
 
-    def summary(self) -> str:
+    def summary(self) -> list[str]:
         """Lines for people."""
         lines = [f"{len(self.profile.entries)} entries of the profile match the model"]
         for code in dict.fromkeys(each.code for each in self.unmatched):
@@ -56,7 +56,7 @@ class Matching:
             shown = "; ".join(f"'{each.key}': {each.reason}" for each in found[:_SHOWN])
             more = ", ..." if len(found) > _SHOWN else ""
             lines.append(f"  {len(found)} [{code}]: {shown}{more}")
-        return "\n".join(lines) + "\n"
+        return lines
 
 
 def match_profile(

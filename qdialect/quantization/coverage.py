@@ -43,7 +43,7 @@ class Coverage:
         """The number of ops, quantized or float."""
         return self.quantized.total() + len(self.left)
 
-    def summary(self) -> str:
+    def summary(self) -> list[str]:
         """Lines for people."""
         partly = sum(left.code in PARTLY for left in self.left)
         more = f", {partly} in part" if partly else ""
@@ -53,7 +53,7 @@ class Coverage:
             lines.append(f"  {count} float [{code}]: {shown[0]}" + (", ..." if count > 1 else ""))
         if self.stale:
             lines.append(f"  {len(self.stale)} stale entries: '{self.stale[0]}', ...")
-        return "\n".join(lines) + "\n"
+        return lines
 
 
 def left_float(op: Operation, code: str, reason: str) -> Left:

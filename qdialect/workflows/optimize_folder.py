@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from qdialect.children import python_child
 from qdialect.errors import InputError, UsageError, Where
 from qdialect.weights import save_text
 
@@ -47,13 +48,13 @@ class Outcome:
 class FolderOptimization:
     """One run over the models in `source`, with results in `target`.
 
-    `command` is the start of a command line that optimizes a model, `flags` its options and
-    `files` the files these name, which a result depends on.
+    `module` is run with `flags` to optimize a model; `files` are the files that flags name, which a
+    result depends on.
     """
 
     source: Path
     target: Path
-    command: Sequence[str]
+    module: str
     flags: Sequence[str]
     files: Sequence[Path] = ()
     jobs: int | None = None
@@ -163,8 +164,12 @@ class FolderOptimization:
     def _process(self, path: Path, result: Path) -> tuple[int, str]:
         if self._stopped:
             return 1, "stopped"
+        command, environment = python_child(
+            self.module, *self.flags, f"-o={result}", "--", str(path)
+        )
         process = subprocess.Popen(
-            [*self.command, *self.flags, f"-o={result}", "--", str(path)],
+            command,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -3,55 +3,72 @@
 from __future__ import annotations
 
 import logging
-import signal
+import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from threading import current_thread, main_thread
+from threading import Thread
 from typing import Any
 
+from qdialect.children import python_child
 from qdialect.errors import InputError, UsageError
 
 
 @contextmanager
 def client_of(workers: str) -> Generator[tuple[Any, Any]]:
-    """A client of a local cluster or of a scheduler, and `as_completed`."""
+    """A client of local processes or of a scheduler, and `as_completed`."""
     distributed = _distributed()
-    if workers.isdecimal():
-        if int(workers) < 1:
-            raise UsageError("--workers takes a number of processes or an address")
-        with _no_interrupts():
-            cluster = distributed.LocalCluster(
-                n_workers=int(workers),
-                threads_per_worker=1,
-                dashboard_address=":0",  # any free port: others may run a cluster, too
-                silence_logs=logging.CRITICAL,
-            )
-        with cluster, distributed.Client(cluster) as client:
+    with ExitStack() as stack:
+        if workers.isdecimal():
+            client = stack.enter_context(_local_client(distributed, int(workers)))
+        else:
+            try:
+                client = stack.enter_context(distributed.Client(workers, timeout=20))
+            except (OSError, TimeoutError, ValueError) as error:
+                raise InputError(
+                    f"no scheduler at '{workers}': {error}", code="no-scheduler"
+                ) from None
+        try:
             yield client, distributed.as_completed
-        return
-    try:
-        client = distributed.Client(workers, timeout=20)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(f"no scheduler at '{workers}': {error}", code="no-scheduler") from None
-    with client:
-        yield client, distributed.as_completed
+        except (distributed.KilledWorker, distributed.CancelledError) as error:
+            raise InputError(
+                "the workers died, of too little memory or of what the model makes a runtime do",
+                code="no-workers",
+                notes=(str(error),),
+            ) from None
 
 
 @contextmanager
-def _no_interrupts() -> Generator[None]:
-    """Processes started here do not see Ctrl-C, which the terminal sends to all of them:
-    stopping is for the one that started them."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+def _local_client(distributed: Any, count: int) -> Generator[Any]:
+    """A client of so many processes of this machine, which end with it."""
+    if count < 1:
+        raise UsageError("--workers takes a number of processes or an address")
+    cluster = distributed.LocalCluster(
+        n_workers=0,
+        dashboard_address=":0",  # any free port: others may run a cluster, too
+        silence_logs=logging.CRITICAL,
+    )
+    with cluster, distributed.Client(cluster) as client:
+        command, environment = python_child(
+            "distributed.cli.dask_worker",
+            cluster.scheduler_address,
+            *("--nworkers", str(count), "--nthreads", "1", "--no-dashboard"),
+            *("--death-timeout", "60"),
+        )
+        environment["DASK_LOGGING__DISTRIBUTED"] = "critical"
+        # In a session of their own they do not see Ctrl-C: stopping is for this process.
+        process = subprocess.Popen(command, env=environment, start_new_session=True)
+        # What waits for a process that is gone would wait without end.
+        ending = Thread(target=lambda: (process.wait(), client.close()), daemon=True)
+        ending.start()
+        try:
+            client.wait_for_workers(count, timeout=60)
+            yield client
+        finally:
+            process.terminate()
+            ending.join()
 
 
 def _distributed() -> Any:

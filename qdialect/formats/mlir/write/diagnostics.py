@@ -11,7 +11,7 @@ from io import StringIO
 from xdsl.ir import Operation
 from xdsl.traits import IsolatedFromAbove
 
-from qdialect.errors import Note, QError
+from qdialect.errors import Block, QError
 from qdialect.formats.mlir.write.names import value_names
 from qdialect.formats.mlir.write.printer import MLIRPrinter
 from qdialect.formats.mlir.write.style import Style
@@ -29,11 +29,11 @@ def show_operation(error: QError, *, below: bool = True) -> QError:
         return error
     text = operation_text(op)
     if error.code == NO_TERMINATOR:
-        error.message += f", has {text}"
+        error.message = Block(f"{error.message}, has {text}", error.where)
     if below and "failed to satisfy constraint" not in error.message:
         # Attributes are verified when they are read, as there is no op yet.
         lines = f"\n{text}" if "\n" in text else text
-        error.notes = (Note(f"see current operation: {lines}", error.where), *error.notes)
+        error.notes = (Block(f"see current operation: {lines}", error.where), *error.notes)
     error.operation = None
     return error
 
