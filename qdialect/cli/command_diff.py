@@ -74,7 +74,7 @@ def run(args: Arguments) -> int:
                 far = f"on {samples} random inputs, which may be far from real ones: -i X.npz"
                 say(far, "note")
             if a is b:
-                one = drawn_inputs(a.function(), 1)[0] if inputs is None else inputs
+                one = drawn_inputs(a, 1)[0] if inputs is None else inputs
                 report_first_apart(a, engines[0], engines[-1], one)
     return OK if close else WRONG_INPUT
 
@@ -106,7 +106,7 @@ def _samples(a: api.Model, data: str | None, count: int) -> Sequence[Inputs]:
     from qdialect.workflows.calibrate import open_data
 
     if data is None:
-        return drawn_inputs(a.function(), count)
+        return drawn_inputs(a, count)
     opened = open_data(a, Path(data), whole=False)
     return list(opened.read(range(min(count, len(opened)))))
 

@@ -9,7 +9,7 @@ number to all other types.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -29,7 +29,7 @@ from qdialect.behaviors.shapes import DYNAMIC, Shape, shape_of
 from qdialect.dialects.onnx import DIMS
 from qdialect.errors import UsageError
 from qdialect.ops.base import NNOp, ranked
-from qdialect.ops.priced_shapes import PRICED_AS, SAME_SHAPE, argument_shapes, named_dims
+from qdialect.ops.priced_shapes import PRICED_AS, SAME_SHAPE, argument_dims, argument_shapes
 from qdialect.ops.shapes import ShapeError
 
 
@@ -98,10 +98,10 @@ def _functions(module: ModuleOp) -> Iterator[FuncOp]:
 def _arguments(module: ModuleOp) -> Iterator[tuple[BlockArgument, list[int | str]]]:
     """The arguments of known rank, with numbers, names, and `DYNAMIC` for what has neither."""
     for function in _functions(module):
-        entries: tuple[Any, ...] = function.arg_attrs.data if function.arg_attrs else ()
-        for argument, entry in zip(function.body.block.args, entries, strict=False):
+        block = function.body.block
+        for argument, dims in zip(block.args, argument_dims(block), strict=True):
             if _has_shape(argument):
-                yield argument, named_dims(argument, entry.data)
+                yield argument, dims
 
 
 def _values(op: Operation) -> list[SSAValue]:

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     UnrealizedConversionCastOp,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.behaviors.shapes import DYNAMIC, Shape, shape_of
 from qdialect.dialects.onnx import DIMS
@@ -146,7 +146,8 @@ def usual(dimension: int) -> int:
 def argument_shapes(block: Block) -> list[Shape]:
     """The shapes that the arguments of a block are priced with; () where no rank is known."""
     named: dict[str, int] = {}
-    shapes = [_dims(a, entry) for a, entry in zip(block.args, _entries(block), strict=True)]
+    stated = zip(argument_dims(block), _entries(block), strict=True)
+    shapes = [_priced(dims, entry) for dims, entry in stated]
     for dims in shapes:
         for d, n in enumerate(dims):
             if isinstance(n, str):
@@ -167,9 +168,13 @@ def _entries(block: Block) -> list[Mapping[str, Any]]:
     return [entry.data for entry in function.arg_attrs]
 
 
-def _dims(argument: BlockArgument, entry: Mapping[str, Any]) -> list[int | str]:
-    """Numbers, names, and `DYNAMIC` for what has neither."""
-    dims = named_dims(argument, entry)
+def argument_dims(block: Block) -> list[list[int | str]]:
+    """The extents of each argument of a block: numbers, names, and `DYNAMIC` for what has
+    neither; none where no rank is known."""
+    return [_named(a, entry) for a, entry in zip(block.args, _entries(block), strict=True)]
+
+
+def _priced(dims: list[int | str], entry: Mapping[str, Any]) -> list[int | str]:
     stated = entry.get(PRICED_AS)
     if isinstance(stated, DenseArrayBase):
         numbers = stated.get_values()
@@ -178,9 +183,7 @@ def _dims(argument: BlockArgument, entry: Mapping[str, Any]) -> list[int | str]:
     return dims
 
 
-def named_dims(argument: SSAValue, entry: Mapping[str, Any]) -> list[int | str]:
-    """The extents of a function's argument with the attributes `entry`: numbers, names, and
-    `DYNAMIC` for what has neither."""
+def _named(argument: SSAValue, entry: Mapping[str, Any]) -> list[int | str]:
     shape = shape_of(argument) if _has_shape(argument) else ()
     declared: tuple[Any, ...] = getattr(entry.get(DIMS), "data", ())
     if len(declared) != len(shape):

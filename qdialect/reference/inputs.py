@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,15 @@ from xdsl.ir import Attribute
 
 from qdialect.errors import InputError
 from qdialect.ops.locations import op_where
-from qdialect.ops.shapes import DYNAMIC
+from qdialect.ops.shapes import DYNAMIC, Shape
 from qdialect.qparams import QParams
 from qdialect.quant import quant_element
 from qdialect.reference.codes import codes_of, is_coded
 from qdialect.reference.quantize import field
 from qdialect.reference.values import Array, Floats, as_float, declared_shape, runtime_dtype
 
+MOST = 1 << 26
+"""Elements of all arguments together."""
 _SHARE = 0.5
 """Share of elements that `boundary` draws from the special values."""
 
@@ -28,7 +32,7 @@ def random_inputs(
     boundary: bool = False,
     *,
     floats: Floats = "ieee",
-    dynamic: int = 1,
+    shapes: Sequence[Shape] | None = None,
 ) -> list[Array]:
     """One array per argument, in order; the same for the same seed and signature.
 
@@ -36,18 +40,23 @@ def random_inputs(
     stored (none is NaN), floats normal, integers
     uniform in [-8, 8] (or [0, 8] without sign). With `boundary` half of the elements
     are special instead: storage bounds, zero point and their neighbours; for floats
-    0, -0 and values from 1e-3 to 1e6. Dynamic extents become `dynamic`.
+    0, -0 and values from 1e-3 to 1e6. `shapes` are those of the arguments; without them
+    unknown extents are 1. InputError (`too-large`) for more than `MOST` elements.
     """
     rng = np.random.default_rng(seed)
-    try:
-        kinds = func.function_type.inputs.data
-        return [_draw(rng, kind, boundary, floats, dynamic) for kind in kinds]
-    except (MemoryError, OverflowError, ValueError):
+    kinds = func.function_type.inputs.data
+    if shapes is None:
+        shapes = [tuple(1 if n == DYNAMIC else n for n in declared_shape(kind)) for kind in kinds]
+    if sum(map(prod, shapes)) > MOST:
         raise InputError(
-            f"the arguments of '{func.sym_name.data}' are too large to be made up",
+            f"the arguments of '{func.sym_name.data}' have {sum(map(prod, shapes)):.3g} elements; "
+            f"inputs of at most {MOST:.3g} are drawn",
             where=op_where(func),
             code="too-large",
-        ) from None
+        )
+    return [
+        _draw(rng, kind, boundary, floats, shape) for kind, shape in zip(kinds, shapes, strict=True)
+    ]
 
 
 def _draw(
@@ -55,9 +64,8 @@ def _draw(
     kind: Attribute,
     boundary: bool,
     floats: Floats,
-    dynamic: int,
+    shape: Shape,
 ) -> Array:
-    shape = tuple(dynamic if n == DYNAMIC else n for n in declared_shape(kind))
     dtype, element = runtime_dtype(kind, floats), quant_element(kind)
     if element is not None:
         storage = element.qparams.storage

@@ -70,13 +70,9 @@ class Compared:
         return found > self.allowed * (1 + 2.0**-20) + (self.slack if self._in_reals else 0.0)
 
 
-def drawn(function: FuncOp, samples: int, dynamic: int = 1) -> list[Arrays]:
-    """Random inputs; those of every other sample are half values at boundaries, unknown
-    extents are `dynamic`."""
-    return [
-        random_inputs(function, seed, boundary=seed % 2 == 1, dynamic=dynamic)
-        for seed in range(samples)
-    ]
+def drawn(function: FuncOp, samples: int) -> list[Arrays]:
+    """Random inputs; those of every other sample are half values at boundaries."""
+    return [random_inputs(function, seed, boundary=seed % 2 == 1) for seed in range(samples)]
 
 
 def compared(

@@ -308,7 +308,7 @@ class Judge:
     def options(self, how: str, reference: Run) -> dict[str, Any]:
         """How to draw inputs that the original gets through."""
         if how not in self._options:
-            self._options[how] = suitable(self.function, reference)
+            self._options[how] = suitable(self.before, reference)
         return self._options[how]
 
     def drawn(self) -> Arrays | None:

@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import UnrankedTensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
+from qdialect.dialects.onnx import integer_width
 from qdialect.errors import QError
-from qdialect.ops.shapes import DYNAMIC
-from qdialect.quant import QCastOp, quant_element
+from qdialect.ops.shapes import Shape
+from qdialect.quant import QCastOp, element_type, quant_element
 from qdialect.reference import argument_names, random_inputs
-from qdialect.reference.values import declared_shape
+from qdialect.workflows.extents import RANKS, Extents
+from qdialect.workflows.model import Model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Arrays = dict[str, NDArray[Any]]
 
-EXTENTS = (1, 2, 4, 16, 32, 64, 128, 224)
-"""What extents that a model leaves open are tried as, in this order."""
-
+_MOST_TRIED = 48
+"""Kinds of inputs that are tried on a model."""
 _BEYOND = 1.1
 """How far inputs go over the range they are quantized in, so that some are clipped."""
 
 
-def drawn_inputs(function: FuncOp, samples: int) -> list[Arrays]:
+def drawn_inputs(model: Model, samples: int) -> list[Arrays]:
     """Random inputs by name; every other one has many values at boundaries."""
-    arguments = argument_names(function)
+    function, shapes = model.function(), next(argument_shapes(model))
+    names = argument_names(function)
     return [
-        dict(zip(arguments, random_inputs(function, n, boundary=n % 2 == 1), strict=True))
+        dict(zip(names, random_inputs(function, n, n % 2 == 1, shapes=shapes), strict=True))
         for n in range(samples)
     ]
 
 
-def draw(function: FuncOp, seed: int, *, extent: int = 1, small: bool = False) -> Arrays:
-    """Random inputs by name; odd seeds draw many values at boundaries.
+def draw(
+    function: FuncOp, seed: int, *, shapes: Sequence[Shape] | None = None, small: bool = False
+) -> Arrays:
+    """Random inputs of these shapes by name; odd seeds draw many values at boundaries.
 
     Floats that are quantized at once are spread over that range.  `small` keeps integers
     to 0 and 1, which are indices into nearly anything.
@@ -44,7 +50,7 @@ def draw(function: FuncOp, seed: int, *, extent: int = 1, small: bool = False) -
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    arrays = random_inputs(function, seed, boundary=seed % 2 == 1, dynamic=extent)
+    arrays = random_inputs(function, seed, boundary=seed % 2 == 1, shapes=shapes)
     drawn: Arrays = {}
     for name, value, array in zip(
         argument_names(function), function.body.block.args, arrays, strict=True
@@ -72,24 +78,34 @@ def _range(value: SSAValue) -> tuple[float, float] | None:
     return None
 
 
-def candidates(function: FuncOp) -> Iterator[dict[str, Any]]:
-    """Options of `draw` that may suit a model, the likeliest first."""
-    is_open = any(DYNAMIC in declared_shape(t) for t in function.function_type.inputs.data)
-    for extent in EXTENTS if is_open else EXTENTS[:1]:
-        for small in (False, True):
-            yield {"extent": extent, "small": small}
+def argument_shapes(model: Model) -> Iterator[list[Shape]]:
+    """Shapes of the arguments of a model, with numbers for unknown extents, the likeliest first."""
+    function = model.function()
+    has_ranks = not any(isinstance(t, UnrankedTensorType) for t in function.function_type.inputs)
+    found: list[tuple[int, list[Shape], Iterator[list[Shape]]]] = []
+    for rank in (0,) if has_ranks else RANKS:
+        extents = Extents(model.ctx, function, rank)
+        solutions = extents.solutions()
+        shapes = next(solutions)
+        found.append((extents.doubts, shapes, solutions))
+    found.sort(key=lambda each: each[0])
+    yield from (shapes for _, shapes, _ in found)
+    yield from found[0][2]
 
 
-def suitable(function: FuncOp, run: Callable[[Arrays], object]) -> dict[str, Any]:
+def suitable(model: Model, run: Callable[[Arrays], object]) -> dict[str, Any]:
     """The first options of `draw` that `run` gets through; its first error if there are
     none."""
-    first: QError | None = None
-    for options in candidates(function):
-        try:
-            run(draw(function, 0, **options))
-        except QError as error:
-            first = first or error
-        else:
-            return options
+    function, first = model.function(), None
+    takes_integers = any(integer_width(element_type(t)) for t in function.function_type.inputs)
+    for shapes in islice(argument_shapes(model), _MOST_TRIED):
+        for small in (False, True)[: 1 + takes_integers]:
+            options: dict[str, Any] = {"shapes": shapes, "small": small}
+            try:
+                run(draw(function, 0, **options))
+            except QError as error:
+                first = first or error
+            else:
+                return options
     assert first is not None
     raise first

@@ -231,7 +231,7 @@ def measure(
 def _random(model: Model, run: Run) -> Sequence[Arrays]:
     """An input for latency alone."""
     function = model.function()
-    return [draw(function, 0, **suitable(function, run))]
+    return [draw(function, 0, **suitable(model, run))]
 
 
 def _side(model: Model, in_runtime: bool, form: Form) -> Side:

@@ -273,7 +273,7 @@ class Quantization:
 
         request = self.request
         if self.data is None:
-            request, samples = Request(), list(drawn_inputs(self.model.function(), 1))
+            request, samples = Request(), list(drawn_inputs(self.model, 1))
         elif request is None:
             request = Request(
                 (parse_budget(LEAST),), best_effort=True, noise_price=self._noise_price

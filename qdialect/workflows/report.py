@@ -218,6 +218,6 @@ def _storage(kind: str) -> str:
 
 def _drawn(model: Model, engine: str) -> list[Arrays]:
     function = model.function()
-    options = suitable(function, lambda inputs: keyed_values(model, engine, inputs))
+    options = suitable(model, lambda inputs: keyed_values(model, engine, inputs))
     # Even seeds: spread over the range of the input, not gathered at boundaries.
     return [draw(function, 2 * n, **options) for n in range(_SAMPLES)]

@@ -82,7 +82,7 @@ def test_random_inputs() -> None:
     assert not np.array_equal(first[0], random_inputs(func, 6)[0])
     assert [a.shape for a in first] == [(200, 2), (1, 50), (20,), ()]
     assert [a.dtype for a in first] == [np.int8, np.float32, np.bool_, np.int32]
-    assert random_inputs(func, 5, dynamic=3)[1].shape == (3, 50)
+    assert random_inputs(func, 5, shapes=[(200, 2), (3, 50), (20,), ()])[1].shape == (3, 50)
     for boundary in (False, True):
         stored, floats, *_ = random_inputs(func, 7, boundary)
         assert stored.min() >= -100

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 #: initializers of at most this many elements take part in shape inference
 _INFERENCE_LIMIT = 1024
 
-#: values are not propagated through models with a vector of more elements
-_PROPAGATION_LIMIT = 1 << 20
-
 #: files of fewer bytes are read: whoever writes to one that is mapped changes weights
 _MAPPED = 1 << 26
 
@@ -278,7 +275,7 @@ def _check_and_infer(loaded: LoadedModel) -> None:
     _check_windows(loaded, light)
     try:
         inferred: ModelProto = package("onnx.shape_inference").infer_shapes(
-            light, check_type=False, strict_mode=False, data_prop=_may_propagate(light.graph)
+            light, check_type=False, strict_mode=False
         )
     except (onnx.shape_inference.InferenceError, RuntimeError) as error:
         raise _rejected(loaded, str(error)) from None
@@ -300,13 +297,6 @@ def _check_splits(loaded: LoadedModel, graph: GraphProto) -> None:
                 )
         for inner in subgraphs(node):
             _check_splits(loaded, inner)
-
-
-def _may_propagate(graph: GraphProto) -> bool:
-    """Whether inference may follow the elements of vectors: it makes as many of them as
-    an input claims to have."""
-    shapes = (v.type.tensor_type.shape.dim for v in (*graph.input, *graph.value_info))
-    return all(len(dims) != 1 or dims[0].dim_value <= _PROPAGATION_LIMIT for dims in shapes)
 
 
 def _forget_extents(graph: GraphProto) -> None:
@@ -333,7 +323,7 @@ def _check_windows(loaded: LoadedModel, light: ModelProto) -> None:
     probe.CopyFrom(light)
     hide(probe, [node for node in probe.graph.node if node.op_type == "Slice"])
     try:
-        inferred = onnx.shape_inference.infer_shapes(probe, data_prop=_may_propagate(light.graph))
+        inferred = onnx.shape_inference.infer_shapes(probe)
     except (onnx.shape_inference.InferenceError, RuntimeError):
         return  # the inference proper says it better
     makers = {name: label(node) for node in light.graph.node for name in node.output}

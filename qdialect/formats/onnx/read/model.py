@@ -50,14 +50,16 @@ from qdialect.formats.onnx.read.load import LoadedModel, load_model
 from qdialect.formats.onnx.read.metadata import metadata, symbol
 from qdialect.formats.onnx.read.node import Node, stable_keys, trimmed
 from qdialect.formats.onnx.read.operand_types import check_operand_types
-from qdialect.formats.onnx.read.probe import by_rule
+from qdialect.formats.onnx.read.probe import by_rule, types_alone
 from qdialect.formats.onnx.read.quantized_inputs import quantized_constants, quantized_inputs, suits
 from qdialect.formats.onnx.read.quark import TRANSLATED, translation
 from qdialect.formats.onnx.read.scale_places import correction, placed
 from qdialect.formats.onnx.read.shape_arithmetic import ShapeArithmetic
 from qdialect.formats.onnx.read.table import RULES
-from qdialect.formats.onnx.read.types import UNKNOWN, dim_names, value_type
+from qdialect.formats.onnx.read.types import UNKNOWN, dim_names, is_open, met, value_type
 from qdialect.ops import KEY
+from qdialect.ops.base import ranked
+from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import ARITHMETIC_KEY, IN_FLOATS, UniformType, element_type, with_element
 
 if TYPE_CHECKING:
@@ -197,9 +199,23 @@ class _Walk:
         present = [name for name in node.outputs if name]
         imp.values.update(zip(present, results, strict=False))
         imp.symbols.name(node, present, results)
+        if any(isinstance(v.owner, NodeOp) and is_open(v.type) for v in results):
+            self._complete(node, present, results)
         self._arithmetic.follow(node, imp.emitted)
         if results:
             self._name(node, results, present)
+
+    def _complete(self, node: Node, outputs: list[str], results: Sequence[SSAValue]) -> None:
+        """Fill in extents of the results of a kept node that only constants computed by the model,
+        or ops behind others' ops, tell."""
+        symbols, found = self._imp.symbols, types_alone(self._imp, node)
+        for name, value in zip(outputs, results, strict=True):
+            kind = met(value.type, found.get(name, UNKNOWN))
+            extents = symbols.extents(name) if is_open(kind) else None
+            if extents is not None:
+                numbers = [DYNAMIC if e.number is None else max(e.number, DYNAMIC) for e in extents]
+                kind = met(kind, ranked(element_type(kind), numbers))
+            value._type = kind  # pyright: ignore[reportPrivateUsage]
 
     def _name(self, node: Node, results: Sequence[SSAValue], outputs: list[str]) -> None:
         owner = results[0].owner

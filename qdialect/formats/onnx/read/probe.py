@@ -19,7 +19,7 @@ from qdialect.dialects.onnx import DATA_TYPES, package
 from qdialect.errors import InputError, QError
 from qdialect.formats.onnx.read.compute import Rule
 from qdialect.formats.onnx.read.node import Node
-from qdialect.formats.onnx.read.types import extents
+from qdialect.formats.onnx.read.types import extents, value_type
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import UniformType, element_type
 
@@ -102,7 +102,18 @@ def _code(element: Attribute) -> int | None:
     )
 
 
-def _alone(imp: Importer, node: Node, unknown: int) -> ModelProto | None:
+def types_alone(imp: Importer, node: Node) -> dict[str, Attribute]:
+    """The types of a node's outputs that inference finds for it alone: with what constants the
+    model computes, and behind nodes that it does not know."""
+    inference, model = package("onnx.shape_inference"), _alone(imp, node, None)
+    try:
+        found = model and inference.infer_shapes(model)
+    except (inference.InferenceError, RuntimeError):
+        found = None
+    return {v.name: value_type(v.type) for v in found.graph.output} if found else {}
+
+
+def _alone(imp: Importer, node: Node, unknown: int | None) -> ModelProto | None:
     """The node as a model, unknown extents being `unknown`; None where that is not known."""
     onnx, loaded = package("onnx"), imp.loaded
     if any(attribute.ref_attr_name for attribute in node.proto.attribute):
@@ -124,7 +135,7 @@ def _alone(imp: Importer, node: Node, unknown: int) -> ModelProto | None:
             ranked = cast("TensorType[Attribute]", kind)
             code = _code(element_type(ranked))
             dims = [unknown if n == DYNAMIC else n for n in extents(ranked)]
-        if code is None or prod(dims) > _MOST:
+        if code is None or (unknown is not None and prod(n or 0 for n in dims) > _MOST):
             return None
         graph.input.append(onnx.helper.make_tensor_value_info(name, code, dims))
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.outputs if name)

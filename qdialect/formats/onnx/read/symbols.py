@@ -260,6 +260,13 @@ def _filled(s: Symbols, node: Node) -> Known | None:
     return None if shape is None else list(shape.reshape(-1))
 
 
+def _resize(s: Symbols, node: Node) -> Known | None:
+    """To sizes of all dimensions."""
+    sizes = None if node.get("axes", None) else s.numbers(node.input(3))
+    keeps = node.get("keep_aspect_ratio_policy", "stretch") != "stretch"
+    return None if sizes is None or keeps else list(sizes.reshape(-1))
+
+
 def _expand(s: Symbols, node: Node) -> Known | None:
     x, shape = s.extents(node.input(0)), s.numbers(node.input(1))
     return None if x is None or shape is None else broadcast([x, list(shape.reshape(-1))])
@@ -371,6 +378,7 @@ SHAPES: Mapping[str, ShapeRule] = {
     **dict.fromkeys(("Greater", "GreaterOrEqual", "Where", "Pow", "Min", "Max"), _broadcast),
     "Range": _range,
     "ConstantOfShape": _filled,
+    "Resize": _resize,
     "Expand": _expand,
     "Unsqueeze": _unsqueeze,
     "Squeeze": _squeeze,

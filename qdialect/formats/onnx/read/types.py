@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -15,9 +15,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qdialect.dialects.onnx import ELEMENTS, OpaqueType, package
+from qdialect.dialects.onnx import ELEMENTS, OpaqueType, is_tensor, package
 from qdialect.ops.base import ranked
 from qdialect.ops.shapes import DYNAMIC
+from qdialect.quant import element_type
 
 if TYPE_CHECKING:
     from onnx import TensorShapeProto, TypeProto
@@ -45,6 +46,27 @@ def value_type(proto: TypeProto | None) -> Attribute:
 def extents(type: TensorType[Attribute]) -> tuple[int, ...]:
     """The dimensions of a tensor type, `DYNAMIC` where unknown."""
     return tuple(DYNAMIC if n == DYNAMIC_INDEX else n for n in type.get_shape())
+
+
+def is_open(type: Attribute) -> bool:
+    """Whether it leaves an extent, the rank, or all open."""
+    shape = _extents(type)
+    return shape is None or DYNAMIC in shape
+
+
+def met(first: Attribute, second: Attribute) -> Attribute:
+    """What either of two types of a value says; the first where they contradict each other."""
+    one, other = _extents(first), _extents(second)
+    if first == UNKNOWN or (one is None and other is not None and is_tensor(first)):
+        return second
+    if one is None or other is None or len(one) != len(other):
+        return first
+    known = [b if a == DYNAMIC else a for a, b in zip(one, other, strict=True)]
+    return ranked(element_type(first), known)
+
+
+def _extents(type: Attribute) -> tuple[int, ...] | None:
+    return extents(cast("TensorType[Attribute]", type)) if isinstance(type, TensorType) else None
 
 
 def shape_of(shape: TensorShapeProto) -> tuple[int, ...]:

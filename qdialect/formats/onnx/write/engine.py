@@ -7,15 +7,18 @@ from contextlib import nullcontext
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import AnyFloat, DictionaryAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, DictionaryAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects.onnx import DATA_TYPES, MODEL, NodeOp, is_tensor, package
 from qdialect.errors import InputError, QError, Where
+from qdialect.formats.onnx.read.types import extents, value_type
 from qdialect.formats.onnx.write.external_data import loadable
 from qdialect.formats.onnx.write.graph import node_attribute
 from qdialect.formats.onnx.write.header import DEFAULT_OPSET, opset_imports, value_info
 from qdialect.formats.onnx.write.narrow_values import NARROW, run_narrow
+from qdialect.ops.base import ranked
+from qdialect.ops.shapes import Shape, ShapeError
 from qdialect.quant import element_type
 from qdialect.weights import BlobStore
 
@@ -209,16 +212,29 @@ def _run_node(op: NodeOp, operands: Sequence[NDArray[Any]], store: BlobStore) ->
         except InputError as refusal:
             reason = refusal.message
     try:
-        results = package("onnx.reference").ReferenceEvaluator(model).run(None, feeds)
+        return evaluate_by_reference(op, operands, store)
+    except QError as error:
+        error.message = f"'{op.op_type.data}' cannot be evaluated: {reason}; {error.message}"
+        raise
+
+
+def evaluate_by_reference(
+    op: NodeOp, operands: Sequence[NDArray[Any]], store: BlobStore
+) -> list[NDArray[Any]]:
+    """The results of one kept node in the reference evaluator of ONNX, which is faster than
+    the runtime on a few elements; QError (`cannot-evaluate`)."""
+    model = _one_node(op, operands, store)
+    feeds = {entry.name: array for entry, array in zip(model.graph.input, operands, strict=True)}
+    try:
+        return list(package("onnx.reference").ReferenceEvaluator(model).run(None, feeds))
     except Exception as error:
-        raise QError(
-            f"'{op.op_type.data}' cannot be evaluated: {reason}; {_reason(error)}",
-            code="cannot-evaluate",
-        ) from None
-    return list(results)
+        raise QError(_reason(error), code="cannot-evaluate") from None
 
 
-def _one_node(op: NodeOp, operands: Sequence[NDArray[Any]], store: BlobStore) -> ModelProto:
+def _one_node(
+    op: NodeOp, operands: Sequence[NDArray[Any] | Attribute], store: BlobStore
+) -> ModelProto:
+    """The node as a model, on operands like these arrays or of these types."""
     helper = package("onnx.helper")
     captured = list(op.captured())
     plain = [f"input{i}" for i in range(len(operands) - len(captured))]
@@ -229,12 +245,14 @@ def _one_node(op: NodeOp, operands: Sequence[NDArray[Any]], store: BlobStore) ->
     for name, attribute in op.node_attributes.data.items():
         node.attribute.append(node_attribute(name, attribute, store))
     typed = [
-        helper.make_tensor_value_info(
-            name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+        value_info(name, given, DATA_TYPES.get(element_type(given)), None)
+        if isinstance(given, Attribute)
+        else helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(given.dtype), given.shape
         )
-        if hasattr(array, "dtype")
+        if hasattr(given, "dtype")
         else value_info(name, value.type, None, None)  # a sequence
-        for name, array, value in zip((*plain, *captured), operands, op.operands, strict=True)
+        for name, given, value in zip((*plain, *captured), operands, op.operands, strict=True)
     ]
     results = [_result(f"output{i}", v) for i, v in enumerate(op.node_results()) if v is not None]
     graph = helper.make_graph([node], "node", typed, results)
@@ -251,6 +269,34 @@ def _result(name: str, value: SSAValue) -> Any:
     if code is None:
         return package("onnx").ValueInfoProto(name=name)
     return value_info(name, element_type(value.type), code, None)
+
+
+def node_shapes(
+    op: NodeOp,
+    shapes: Sequence[Shape],
+    known: Sequence[NDArray[Any] | None],
+    store: BlobStore,
+) -> list[Shape | None]:
+    """The shapes of the results of one kept node on operands of these shapes, of which elements
+    are `known` or None; None for a result of which inference does not tell the rank.
+
+    ShapeError where it refuses the operands."""
+    values = zip(op.operands, shapes, strict=True)
+    kinds = [ranked(element_type(value.type), shape) for value, shape in values]
+    model = _one_node(op, kinds, store)
+    for entry, array in zip(model.graph.input, known, strict=True):
+        if array is not None:
+            tensor = package("onnx.numpy_helper").from_array(array, entry.name)
+            model.graph.initializer.append(tensor)
+    inference = package("onnx.shape_inference")
+    try:
+        inferred = inference.infer_shapes(model, strict_mode=True)
+    except (inference.InferenceError, RuntimeError) as error:
+        raise ShapeError(_reason(error)) from None
+    if any(d.dim_value < 0 for v in inferred.graph.output for d in v.type.tensor_type.shape.dim):
+        raise ShapeError("gives a negative extent")
+    found = [value_type(entry.type) for entry in inferred.graph.output]
+    return [extents(cast("Any", t)) if isinstance(t, TensorType) else None for t in found]
 
 
 def _module_opsets(op: Operation) -> dict[str, int]:
