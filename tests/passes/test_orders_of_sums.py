@@ -16,6 +16,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
+from qdialect.context import new_context
+from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import OrtEngine, write_model
 
 RULES = ("widen-convolution", "pad-into-window", "transposed-to-phases")
@@ -32,8 +34,10 @@ def model(
         [helper.make_tensor_value_info("y", kind, None)],
         [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )
-    opsets = [helper.make_opsetid("", 19), helper.make_opsetid("com.microsoft", 1)]
-    return qd.load(helper.make_model(made, opset_imports=opsets, ir_version=9).SerializeToString())
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    session = new_context()
+    whole = helper.make_model(made, opset_imports=opsets, ir_version=10)
+    return qd.Model(import_model(whole, session), session)
 
 
 def node(kind: str, *names: str, **attributes: Any) -> onnx.NodeProto:
@@ -42,14 +46,14 @@ def node(kind: str, *names: str, **attributes: Any) -> onnx.NodeProto:
 
 
 def between_casts(op: list[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """`op` of floats `a` and `f` to `o`, between casts."""
+    """`op` of floats `a` and `f` to `o`, between casts; 16 bits tell sums apart."""
     return [
         node("QuantizeLinear", "x", "s", "z", "xq"),
         node("DequantizeLinear", "xq", "s", "z", "a"),
         node("DequantizeLinear", "w", "sw", "zw", "f"),
         *op,
-        node("QuantizeLinear", "o", "so", "z", "oq"),
-        node("DequantizeLinear", "oq", "so", "z", "y"),
+        node("QuantizeLinear", "o", "so", "zo", "oq"),
+        node("DequantizeLinear", "oq", "so", "zo", "y"),
     ]
 
 
@@ -74,7 +78,7 @@ def windows(rng: Any) -> Iterator[dict[str, Any]]:
     for number in range(CASES):
         groups, k = int(rng.choice([1, 1, 1, 4])), int(rng.choice([1, 1, 3, 3, 5]))
         channels, filters = (int(rng.choice([1, 1, 2, 3, 6, 13, 30])) for _ in range(2))
-        size = [int(n) for n in rng.choice([1, 2, 3, 5, 8, 23], 2)]
+        size = [int(n) for n in rng.choice([1, 2, 3, 5, 8, 23, 60], 2)]
         yield {
             "group": groups,
             "kernel": (k, k),
@@ -94,7 +98,8 @@ def constants(rng: Any, weights: tuple[int, ...], zero: Any) -> dict[str, Any]:
         "z": zero,
         "sw": np.float32(0.0123),
         "zw": np.int8(0),
-        "so": np.float32(0.0173 * np.sqrt(np.prod(weights[1:]))),
+        "so": np.float32(0.000173 * np.sqrt(np.prod(weights[1:]))),
+        "zo": np.uint16(32768),
     }
 
 
