@@ -62,18 +62,20 @@ class Products:
         return f"sums of {count} of {len(self.beyond)} channels may leave {self.kind}"
 
 
-def products_of(session: QContext, op: Operation) -> Products | None:
-    """The products of an op on codes; None where it has none, or the target does not say what it
-    adds them up in."""
+def products_of(session: QContext, op: Operation, kind: SumType | None = None) -> Products | None:
+    """The products of an op on codes, added up in `kind` (None: as the target says); None where
+    it has none, or the target does not say."""
     target, behavior = session.target, session.behaviors.get(op)
-    if behavior is None or behavior.accumulator is None or op.name not in target.kernels:
+    if behavior is None or behavior.accumulator is None:
+        return None
+    if kind is None and op.name not in target.kernels:
         return None
     acc = behavior.accumulator
     operands, results = ([qparams_of(v) for v in values] for values in (op.operands, op.results))
     lhs, rhs = operands[acc.lhs], operands[acc.rhs]
     if lhs is None or rhs is None or None in results or not (is_integer(lhs) and is_integer(rhs)):
         return None
-    kind = target.sums(op, operands, results)
+    kind = kind or target.sums(op, operands, results)
     if kind is None:
         return None
     import numpy as np

@@ -74,6 +74,8 @@ class SumType:
 
 SUMS = SumType()
 """What nobody declares otherwise."""
+PAIRS = SumType(pair_bits=16)
+"""What x86 before VNNI adds products of u8 and i8 up in."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""What a rewrite changes about ops that name whose kernel they are (`nn.kernel = "litert-xnn"`).
+"""What a rewrite changes about ops that are more than functions of real numbers, rounded once.
 
-Such an op is what that kernel computes with these qparams, bit by bit, not a function of real
-numbers that is rounded once. Rules prove what they change for the latter, so this is asked of every
+An op that names whose kernel it is (`nn.kernel = "litert-xnn"`) is what that kernel computes with
+these qparams, bit by bit; a contraction of a model of floats is what its order of sums gives
+(`analysis/summation.py`). Rules prove what they change in the reals, so this is asked of every
 value that a rewrite replaces, at one place: between the old value and what the new one reads there
-must be the same marked ops as above the new one. For
+must be the same such ops as above the new one. For
 
     %0 = nn.add %x, %y {nn.kernel = "litert-xnn"} : (!a, !b) -> !c
     %1 = quant.rescale %0 : !c to !d
@@ -15,12 +16,15 @@ neither is one without the mark. Ops move past movements of their operands as th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import inf
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.analysis.index import captured_values
+from qdialect.analysis.summation import is_in_integers, order_of_sums
+from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.base import KERNEL, KERNEL_OP, KERNEL_ORDER, kernels_of
@@ -85,53 +89,66 @@ def release_products(module: Operation) -> None:
             del op.attributes[ROUNDING_KEY]
 
 
-def check_replaced(
-    old: SSAValue,
-    new: SSAValue,
-    reads: Callable[[SSAValue], bool],
-    above: Iterable[Operation],
-    most: int,
-) -> None:
-    """KernelChangeError where `new`, which is computed by `above`, is not the same function as
-    `old` of what `reads` says that both read, as far as marked ops are concerned.
+@dataclass(frozen=True)
+class Replaced:
+    """`new`, which is computed by `above`, is put in place of `old`, and `reads` says which values
+    both read. Where more than `most` ops lie in between nothing is known, and the first one that
+    counts does."""
 
-    Where more than `most` ops lie in between nothing is known, and the first marked one counts."""
-    before, changed = _marked_above(old, reads, most), Counter[Hashable]()
-    after = [op for op in above if kernels_of(op) is not None]
-    for op in before:
-        changed[_function(op)] += 1
-    for op in after:
-        changed[_function(op)] -= 1
-    wrong = [op for op in (*before, *after) if changed[_function(op)]]
-    if old.type != new.type and _numbers(old.type) != _numbers(new.type):
-        wrong += [use.operation for use in old.uses if kernels_of(use.operation) is not None]
-    if not wrong:
-        return
-    kernels = kernels_of(wrong[0])
-    reason = f"'{wrong[0].name}' is what the kernel of {kernels} computes with its qparams"
-    worst = max(map(distance, wrong), key=lambda one: (one.level, one.steps))
-    steps = sum(distance(op).steps for op in wrong)
-    note = f"the kernels of {kernels} round in ways of their own"
-    raise KernelChangeError(reason, replace(worst, steps=steps, note=note))
+    old: SSAValue
+    new: SSAValue
+    reads: Callable[[SSAValue], bool]
+    above: Iterable[Operation]
+    most: int
 
+    def check_kernels(self) -> None:
+        """KernelChangeError where both are not the same function, as far as marked ops are
+        concerned."""
+        wrong = self._changed(lambda op: None if kernels_of(op) is None else _function(op))
+        old, new = self.old, self.new
+        if old.type != new.type and _numbers(old.type) != _numbers(new.type):
+            wrong += [use.operation for use in old.uses if kernels_of(use.operation) is not None]
+        if not wrong:
+            return
+        kernels = kernels_of(wrong[0])
+        reason = f"'{wrong[0].name}' is what the kernel of {kernels} computes with its qparams"
+        worst = max(map(distance, wrong), key=lambda one: (one.level, one.steps))
+        steps = sum(distance(op).steps for op in wrong)
+        note = f"the kernels of {kernels} round in ways of their own"
+        raise KernelChangeError(reason, replace(worst, steps=steps, note=note))
 
-def _marked_above(old: SSAValue, reads: Callable[[SSAValue], bool], most: int) -> list[Operation]:
-    found: list[Operation] = []
-    seen = set[Operation]()
-    pending = [old]
-    while pending:
-        value = pending.pop()
-        owner = value.owner
-        if isinstance(owner, Block) or owner in seen or reads(value):
-            continue
-        if len(seen) >= most:
-            return found
-        seen.add(owner)
-        if kernels_of(owner) is not None:
-            found.append(owner)
-        pending += owner.operands
-        pending += captured_values(owner) if owner.regions else ()
-    return found
+    def check_sums(self, session: QContext) -> None:
+        """KernelChangeError where contractions add up their products in another way."""
+        wrong = self._changed(lambda op: order_of_sums(session, op))
+        if not wrong:
+            return
+        reason = f"'{wrong[0].name}' would add up its products in another order"
+        if any(is_in_integers(op) for op in wrong):
+            note = "x86 before VNNI adds products of u8 and i8 in pairs that saturate"
+            raise KernelChangeError(reason, Contract(Numerics.SATURATION, inf, note))
+        note = "floats round in another order"
+        raise KernelChangeError(reason, Contract(Numerics.TIES, 1, note))
+
+    def _changed(self, function: Callable[[Operation], Hashable | None]) -> list[Operation]:
+        """The ops in between, before and after, whose `function` is on one side only."""
+        changed = Counter[Hashable]()
+        before, after = ([(op, function(op)) for op in ops] for ops in (self._before(), self.above))
+        changed.update(key for _, key in before)
+        changed.subtract(key for _, key in after)
+        return [op for op, key in (*before, *after) if key is not None and changed[key]]
+
+    def _before(self) -> Iterator[Operation]:
+        seen = set[Operation]()
+        pending = [self.old]
+        while pending and len(seen) <= self.most:
+            value = pending.pop()
+            owner = value.owner
+            if isinstance(owner, Block) or owner in seen or self.reads(value):
+                continue
+            seen.add(owner)
+            yield owner
+            pending += owner.operands
+            pending += captured_values(owner) if owner.regions else ()
 
 
 def _function(op: Operation) -> Hashable:

@@ -24,7 +24,7 @@ from qdialect.analysis.index import captured_values, every_op
 from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.rewrite.error_bounds import Change, real_bound, sum_up, total
-from qdialect.rewrite.kernel_marks import check_replaced
+from qdialect.rewrite.kernel_marks import Replaced
 
 MOST_OPS = 1024
 """How many ops above a value that is replaced are searched for changes (and four for each op that
@@ -53,12 +53,14 @@ class Replacements:
         self._inserted.add(op)
 
     def check(self, old: SSAValue, new: SSAValue) -> None:
-        """KernelChangeError where `new` in place of `old` changes what marked ops compute, and
-        the contract does not say so."""
+        """KernelChangeError where `new` in place of `old` changes what marked ops compute, or in
+        which order products are summed, and the contract does not say so."""
         contract = self._contract
-        if not self.keeps_kernels or contract.by_kernels or contract.level > Numerics.BOUNDED:
+        if contract.by_kernels or contract.level > Numerics.BOUNDED:
             return
-        if self._replaced.get(old) is new:
+        exact = contract.level is Numerics.EXACT
+        sums = exact and any(map(self._is_contraction, self._inserted))
+        if not (self.keeps_kernels or sums) or self._replaced.get(old) is new:
             return
         reads = self._read_by(new)
         above = dict.fromkeys(
@@ -69,11 +71,17 @@ class Replacements:
         )
         inside = set[SSAValue](v for op in above for v in op.results)
         outer = reads - inside
-        most = MOST_OPS + 4 * len(self._inserted)
-        if old in outer or old is new:
-            check_replaced(old, new, lambda value: True, above, most)
-        else:
-            check_replaced(old, new, lambda value: self._cut(value, outer), above, most)
+        apart = old in outer or old is new
+        cut = (lambda value: True) if apart else (lambda value: self._cut(value, outer))
+        both = Replaced(old, new, cut, above, MOST_OPS + 4 * len(self._inserted))
+        if self.keeps_kernels:
+            both.check_kernels()
+        if sums:
+            both.check_sums(self._session)
+
+    def _is_contraction(self, op: Operation) -> bool:
+        behavior = self._session.behaviors.get(op)
+        return behavior is not None and behavior.accumulator is not None
 
     def replaced(self, old: SSAValue, new: SSAValue) -> None:
         """Uses of `old`, which is still there, will use `new`; KernelChangeError (see `check`)."""

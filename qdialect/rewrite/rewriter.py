@@ -102,8 +102,6 @@ class Rewriter:
     def _check_kernels(self, pairs: Iterable[tuple[SSAValue, SSAValue]]) -> None:
         """KernelChangeError if values in place of others change what marked ops compute: what was
         inserted in this rewrite is gone then, and nothing else has changed."""
-        if not self._replacements.keeps_kernels:
-            return
         try:
             for old, new in pairs:
                 self._replacements.check(old, new)

@@ -244,6 +244,7 @@ class _Search(_Watch):
     def __init__(self, is_wrong: Callable[[QContext, ModuleOp], bool]) -> None:
         self._is_wrong = is_wrong
         self._next = 0
+        self._before: ModuleOp | None = None
 
     @override
     def before_pipeline(self, ctx: QContext, passes: Passes, module: ModuleOp) -> None:
@@ -254,19 +255,25 @@ class _Search(_Watch):
         super().before_pass(name, module)
         self._instance: ModulePass = self._passes[self._next][1]
         self._next += 1
-        self._before = module.clone()
+        self._changes = self._ctx.changes
+        if self._before is None:
+            self._before = module.clone()
 
     @override
     def after_pass(self, name: str, module: ModuleOp) -> None:
+        counts = getattr(self._instance, "counts_changes", False)
+        if counts and self._ctx.changes == self._changes:
+            return
         if self._is_wrong(self._ctx, module):
             raise _Found("wrong from here on")
+        self._before = None
 
     def culprit(self, ctx: QContext) -> tuple[str, str] | None:
         """The rule and the place of the rewrite in that pass; None where a pass does not
         consist of rewrites, or bounds of several rewrites add up."""
         from qdialect.validation.bisection import first_wrong_rewrite
 
-        if any(bound.contract != "exact" for bound in ctx.remarks.outputs):
+        if self._before is None or any(b.contract != "exact" for b in ctx.remarks.outputs):
             return None
         found: Any = first_wrong_rewrite(ctx, self._before, self._instance, self._is_wrong)
         return None if found is None else (found.rewrite.rule, found.rewrite.place)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,14 +15,18 @@ from qparams_oracle import (
     check_push,
     check_structural,
     expand,
+    moved,
     random_field,
 )
 from random_maps import BIJECTIVE, GENERATORS
 
-from qdialect.qparams import Layout, ParameterField, Shape
+from qdialect.qparams import DYNAMIC, Illegal, Layout, ParameterField, Shape
+from qdialect.qparams.maps import Broadcast, IndexMap, Reshape
 
 PULLS = 1200
 PUSHES = 500
+FILLED = ("pad_constant", "im2col")
+"""Maps with elements of their own: pull of push is not the wanted field there."""
 LIMITS = (None, None, None, Layout.TENSOR, Layout.AXIS, Layout.BLOCK, Layout.BLOCK)
 
 
@@ -55,7 +60,7 @@ def test_pull_of_ragged_blocks_is_sound(name: str) -> None:
         check_pull(index_map, fields, Layout.BLOCK, rng)
 
 
-@pytest.mark.parametrize("name", [n for n in GENERATORS if n not in ("pad_constant", "im2col")])
+@pytest.mark.parametrize("name", [n for n in GENERATORS if n not in FILLED])
 def test_pull_of_push_is_the_wanted_field(name: str) -> None:
     rng = random.Random(f"push {name}")
     for _ in range(PUSHES):
@@ -85,3 +90,55 @@ def test_push_of_pull_is_the_operand_field(name: str) -> None:
         assert isinstance(back, tuple)
         assert np.array_equal(expand(back[0]), expand(field))
         assert back[0].to_array().equals(field.to_array().reduced())
+
+
+def _with_unknown(rng: random.Random, shape: Shape, most: int) -> Shape:
+    """`shape` with up to `most` extents unknown."""
+    unknown = set(rng.sample(range(len(shape)), min(len(shape), rng.randint(0, most))))
+    return tuple(DYNAMIC if k in unknown else size for k, size in enumerate(shape))
+
+
+def _less_known(rng: random.Random, index_map: IndexMap) -> IndexMap:
+    """The map with extents of its own result unknown, where it states these."""
+    if isinstance(index_map, Broadcast):
+        return replace(index_map, shape=_with_unknown(rng, index_map.shape, 4))
+    if isinstance(index_map, Reshape) and index_map.groups is None:
+        return Reshape(_with_unknown(rng, index_map.shape, 1))
+    return index_map
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_unknown_extents_are_refused_or_agree_with_known_ones(name: str) -> None:
+    """Of operands and of results: parameters as with the extents that they turn out to have."""
+    rng = random.Random(f"unknown {name}")
+    decided = 0
+    for _ in range(PUSHES):
+        index_map, shapes = GENERATORS[name](rng)
+        fields = operands(rng, shapes)
+        less = _less_known(rng, index_map)
+        unknown = [
+            ParameterField.of(field.to_qparams(), _with_unknown(rng, field.shape, 4))
+            if field.is_per_tensor
+            else field
+            for field in fields
+        ]
+        pairs, defined = moved(index_map, fields)
+        result = less.pull(unknown)
+        if isinstance(result, ParameterField):
+            known = ParameterField.of(result.to_qparams(), pairs.shape[:-1])
+            assert np.array_equal(expand(known)[defined], pairs[defined])
+        out = random_field(rng, index_map.output_shape(shapes))
+        wanted = [_with_unknown(rng, shape, 4) for shape in shapes]
+        if 0 in out.shape or name in FILLED:
+            continue
+        pushed = less.push(out, wanted, layout=Layout.BLOCK)
+        if isinstance(pushed, Illegal):
+            continue
+        decided += any(not field.is_per_tensor for field in pushed)
+        learned = [
+            ParameterField.of(field.to_qparams(), shape)
+            for field, shape in zip(pushed, shapes, strict=True)
+        ]
+        back, defined = moved(index_map, learned)
+        assert np.array_equal(back[defined], expand(out)[defined])
+    assert decided or name in FILLED

@@ -40,6 +40,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.cost import elements, products
 from qdialect.analysis.index import every_op, ops_named
 from qdialect.analysis.ranges import ranges
+from qdialect.analysis.summation import may_saturate
 from qdialect.behaviors import Behavior, PortKind
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
@@ -98,7 +99,8 @@ class ReencodeStorage(ModulePass):
 
     `activations` and `weights` are `i8`, `u8` or `keep`, or both `cheapest`; a weight is a
     constant on the right side of a contraction.  An op that is defined by an integer kernel
-    which rounds signed codes in another way than unsigned ones keeps its own at `exact`.
+    which rounds signed codes in another way than unsigned ones keeps its own at `exact`, and below
+    `saturation` one whose products of u8 and i8 x86 before VNNI may not hold.
     """
 
     name = "reencode-storage"
@@ -111,9 +113,9 @@ class ReencodeStorage(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""
-        chosen = (self.activations, self.weights)
+        chosen, level = (self.activations, self.weights), level_named(self.numerics)
         if chosen == (_CHEAPEST, _CHEAPEST):
-            chosen = cheapest_storages(op, session(ctx))
+            chosen = cheapest_storages(op, session(ctx), level)
         for option in chosen:
             if option not in _STORAGES:
                 raise UsageError(
@@ -122,12 +124,19 @@ class ReencodeStorage(ModulePass):
                     code="bad-option",
                 )
         if chosen != ("keep", "keep"):
-            session(ctx).changes += _Reencoding(
-                session(ctx), *chosen, keeps_kernels=level_named(self.numerics) is Numerics.EXACT
-            ).run(op)
+            session(ctx).changes += _Reencoding(session(ctx), *chosen, level).run(op)
 
 
-def cheapest_storages(module: ModuleOp, ctx: QContext) -> tuple[str, str]:
+def keeps_storage(ctx: QContext, op: Operation, level: Numerics) -> bool:
+    """Whether `op` computes something else on the other storage than `level` allows."""
+    if level is Numerics.EXACT and rounds_by_encoding(op):
+        return True
+    return level < Numerics.SATURATION and may_saturate(ctx, op)
+
+
+def cheapest_storages(
+    module: ModuleOp, ctx: QContext, level: Numerics = Numerics.EXACT
+) -> tuple[str, str]:
     """The storages of activations and weights in which the contractions of `module` cost
     least together, with the renumbering of arguments and results; `keep` for both
     where none costs less than the present ones, or the target has no prices."""
@@ -139,6 +148,8 @@ def cheapest_storages(module: ModuleOp, ctx: QContext) -> tuple[str, str]:
         if isinstance(op, FuncOp | ReturnOp):
             _count_interface(op, totals, ctx)
         elif behavior is not None and behavior.accumulator is not None and op.results:
+            if keeps_storage(ctx, op, level):
+                continue
             acc = behavior.accumulator
             now = [_bytes(op.operands[i]) for i in (acc.lhs, acc.rhs)]
             if None in now:
@@ -181,11 +192,9 @@ class _Reencoding:
     """The types that values will have are found first, so that an op keeps its storage where the
     target refuses it with the other one."""
 
-    def __init__(
-        self, ctx: QContext, activations: str, weights: str, *, keeps_kernels: bool
-    ) -> None:
+    def __init__(self, ctx: QContext, activations: str, weights: str, level: Numerics) -> None:
         self.ctx = ctx
-        self._keeps_kernels = keeps_kernels
+        self._level = level
         self.activations = activations
         self.weights = weights
         #: the types of results that change
@@ -193,6 +202,8 @@ class _Reencoding:
         self.bits: set[Operation] = set()
         #: ops that keep their storage, as the target refuses the other one
         self.kept: set[Operation] = set()
+        #: ops that compute something else on the other one
+        self.fixed: set[Operation] = set()
         self.adapted: dict[SSAValue, SSAValue] = {}
         #: by value, what the target runs as another storage of the value can be had
         self._mended: dict[SSAValue, Operation] = {}
@@ -203,6 +214,7 @@ class _Reencoding:
     def run(self, module: ModuleOp) -> int:
         """Re-encode `module`; the number of values that changed."""
         ops = list(every_op(module))
+        self.fixed = {op for op in ops if keeps_storage(self.ctx, op, self._level)}
         casts = (op for op in ops if isinstance(op, SCastOp))
         self.bits = {op for op in casts if only_read_again(op)}
         if not self._plan(ops):
@@ -323,7 +335,7 @@ class _Reencoding:
 
     def _stays(self, op: Operation) -> bool:
         """Whether an op computes something else, or nothing, on the other storage."""
-        return op in self.kept or (self._keeps_kernels and rounds_by_encoding(op))
+        return op in self.kept or op in self.fixed
 
     def _retype(self, result: SSAValue, kind: Attribute) -> None:
         """Give a result the type of the same numbers in another storage."""

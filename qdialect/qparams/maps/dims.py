@@ -187,8 +187,8 @@ class Broadcast(Separable):
         return (*(None for _ in range(new)), *range(rank))
 
     def index(self, dim: int, size: int) -> Index | None:
-        """None unless a dimension of size 1 becomes longer."""
-        return None if size != 1 else np.zeros(self.shape[dim], np.intp)
+        """None unless a dimension of size 1 becomes longer, or may: it is read by none for sure."""
+        return None if size != 1 else np.zeros(max(self.shape[dim], 0), np.intp)
 
     def apply(self, arrays: Sequence[Array], fill: ArrayLike = 0) -> Array:
         """A read-only view of the array."""

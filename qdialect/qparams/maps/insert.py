@@ -78,10 +78,10 @@ class Insert(IndexMap):
         self, out: ParameterArray, in_shapes: Sequence[Shape]
     ) -> list[ParameterArray] | Illegal:
         """The grid, and the part of it where the update is."""
-        whole, update = in_shapes
+        update = in_shapes[1]
         if 0 in update:
             one = np.reshape(np.reshape(out.pairs, -1)[:1], (1,) * len(update))
-            return [out.on(whole, out.blocks, out.pairs), out.on(update, update, one)]
+            return [out, out.on(update, update, one)]
         replaced = self._replaced(out, update)
         if isinstance(replaced, Illegal):
             return replaced

@@ -81,8 +81,8 @@ class Concat(IndexMap):
             if self.axis in out.blocked:
                 return Illegal("dynamic-shape", f"parts of unknown size along {self.axis}")
             return [
-                out.on(shape, self._along(out.blocks, shape[self.axis]), out.pairs)
-                for shape in in_shapes
+                out.on(self._along(out.shape, size), self._along(out.blocks, size), out.pairs)
+                for size in sizes
             ]
         grids: list[ParameterArray] = []
         for part, shape in zip(split(len(out.shape), self.axis, sizes), in_shapes, strict=True):

@@ -56,15 +56,17 @@ class Separable(IndexMap):
         self, out: ParameterArray, in_shapes: Sequence[Shape]
     ) -> list[ParameterArray] | Illegal:
         """Dimension by dimension, where every operand index is read."""
-        shape = single(in_shapes)
+        shape = list(single(in_shapes))
         sources = self.sources(len(shape))
         params, blocks = out.pairs, list(shape)
         for k in out.blocked:
             source = sources[k]
             if source is None:
                 return _undetermined(k, "the operand does not have that dimension")
-            if shape[source] == DYNAMIC and not self._keeps(k):
-                return _undetermined(k, "the operand has an unknown number of indices")
+            if shape[source] == DYNAMIC:
+                if not self._keeps(k):
+                    return _undetermined(k, "the operand has an unknown number of indices")
+                shape[source] = out.shape[k]
             index = self.index(k, shape[source])
             if index is None:
                 blocks[source] = out.blocks[k]
@@ -76,7 +78,7 @@ class Separable(IndexMap):
             if not _agree(params, k, cell, cell[first[index]]):
                 return _undetermined(k, "reads of the same operand index want different ones")
             params, blocks[source] = _read(params, k, cell[first], out.ragged(k))
-        return [out.on(shape, blocks, _unmoved(params, sources, len(shape)))]
+        return [out.on(tuple(shape), blocks, _unmoved(params, sources, len(shape)))]
 
     def _keeps(self, dim: int) -> bool:
         """Whether result dimension `dim` reads all indices in order, however many there are."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from qdialect.numerics.sums import PAIRS
 from qdialect.targets.kernels import ANY, Kernel
 from qdialect.targets.onnxruntime import TARGET as ONNXRUNTIME
 from qdialect.targets.price_table import shipped_prices
 
-PAIRS = "i32 pairs=i16"
-
 _CONTRACTION = (
-    Kernel(("u8|i8", "i8 per-axis", ANY), (ANY,), PAIRS),
+    Kernel(("u8|i8", "i8 per-axis", ANY), (ANY,), str(PAIRS)),
     Kernel(("u8|i8", "u8 per-axis", ANY), (ANY,)),
     Kernel(("u16|i16|i32", ANY), (ANY,)),
 )
@@ -34,7 +33,7 @@ TARGET = replace(
             _CONTRACTION,
         ),
         "nn.dynamic_matmul": (
-            Kernel((ANY, "i8 per-axis"), sums=PAIRS),
+            Kernel((ANY, "i8 per-axis"), sums=str(PAIRS)),
             Kernel((ANY, "u8 per-axis")),
         ),
     },

@@ -46,15 +46,26 @@ def stand_in(light: ModelProto) -> None:
     """Put ops of the same types and extents in place of others' ops, which inference does not know.
 
     QONNX's become products: both give floats of the extents that the first two inputs, a tensor
-    and its scales, broadcast to. Quark's become casts, or nothing."""
+    and its scales, broadcast to. Quark's become casts, or nothing. A `Resize` that keeps the aspect
+    ratio over axes counted from the end is nothing: ONNX Runtime finds none of them (1.32)."""
     for node in nested_nodes(light.graph.node):
         place = (node.domain, node.op_type)
+        if place[1] == "Resize" and _keeps_size(node):
+            node.op_type = "Identity"
+            del node.attribute[:], node.input[1:]
         if place in _STAND_INS:
             node.op_type, node.domain = _STAND_INS[place], ""
             del node.attribute[:]
         elif (node.domain, node.op_type) in QONNX_OPS and len(node.input) > 1:
             node.op_type, node.domain = "Mul", ""
             del node.input[2:], node.attribute[:]
+
+
+def _keeps_size(node: NodeProto) -> bool:
+    attributes = {each.name: each for each in node.attribute}
+    policy, axes = attributes.get("keep_aspect_ratio_policy"), attributes.get("axes")
+    keeps = policy is not None and policy.s != b"stretch"
+    return keeps and axes is not None and all(axis < 0 for axis in axes.ints)
 
 
 def hide(model: ModelProto, nodes: Sequence[NodeProto]) -> None:

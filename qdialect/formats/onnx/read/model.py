@@ -192,7 +192,9 @@ class _Walk:
             if results is None:
                 results = imp.keep(node)
         except VerifyException as error:
-            raise InputError(str(error), where=node.where, code="invalid-node") from None
+            if not any(map(_is_below_a_node, (imp.values.get(name) for name in node.inputs))):
+                raise InputError(str(error), where=node.where, code="invalid-node") from None
+            results = imp.keep(node)  # its extents are those that ONNX infers for that node
         location = imp.location(node.key)
         for op in imp.emitted:
             op.location = location
@@ -277,3 +279,17 @@ class _Walk:
             file = StringAttr(loaded.file)
             module.location = FileLineColLoc(file, IntAttr(0), IntAttr(0))
         return module
+
+
+def _is_below_a_node(value: SSAValue | None) -> bool:
+    """Whether a value is computed from that of an `onnx.node`."""
+    seen: set[SSAValue] = set()
+    pending = [] if value is None else [value]
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, NodeOp):
+            return True
+        new = owner.operands if isinstance(owner, Operation) else ()
+        pending += [v for v in new if v not in seen]
+        seen.update(new)
+    return False
