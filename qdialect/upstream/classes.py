@@ -115,7 +115,9 @@ def _made(row: Row) -> type[Operation]:
         *(trait() for word, trait in _TRAITS.items() if word in row.traits)
     )
     title = "".join(part.capitalize() for part in row.name.split(".", 1)[1].split("_"))
-    return irdl_op_definition(cast("Any", type(f"{title}Op", (IRDLOperation,), fields)))
+    made = irdl_op_definition(cast("Any", type(f"{title}Op", (IRDLOperation,), fields)))
+    cast("Any", made).verify_ = _verify
+    return made
 
 
 def _field(name: str) -> str:
