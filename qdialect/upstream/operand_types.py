@@ -295,7 +295,8 @@ def _leaf(word: str) -> _Test:
         return lambda kind: _name(kind) == argument
     if key == "dense-array":
         return lambda attribute: (
-            isinstance(attribute, DenseArrayBase) and str(attribute.elt_type) == argument
+            isinstance(attribute, DenseArrayBase)
+            and str(cast("DenseArrayBase[Any]", attribute).elt_type) == argument
         )
     number = int(argument)
     if key in ("signless", "unsigned"):

@@ -13,6 +13,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
+    Signedness,
     TensorType,
     UnrankedMemRefType,
     UnrankedTensorType,
@@ -42,7 +43,11 @@ def storage_of(kind: Attribute) -> Attribute:
     """The element type; of quantized numbers that of the integers that are stored."""
     element = element_or_self(kind)
     storage = getattr(getattr(element, "data", None), "storage", None)
-    return element if storage is None else IntegerType(storage.width)
+    if storage is None:
+        return element
+    return IntegerType(
+        storage.width, Signedness.SIGNLESS if storage.signed else Signedness.UNSIGNED
+    )
 
 
 def layout_of(kind: Attribute) -> str:

@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.upstream.shapes import (
     broadcast,
     element_or_self,
+    fit,
     have_fitting_shapes,
     layout_of,
     listed,
@@ -69,10 +70,8 @@ _Rule = Callable[[Operation], None]
 def _elementwise(op: Operation) -> None:
     """Tensors or vectors of one shape; scalars beside them."""
     mapped = (TensorType, UnrankedTensorType, VectorType)
-    operands, results = (
-        [kind for kind in side if isinstance(kind, mapped)]
-        for side in (op.operand_types, op.result_types)
-    )
+    sides: Sequence[_Kinds] = (op.operand_types, op.result_types)
+    operands, results = ([kind for kind in side if isinstance(kind, mapped)] for side in sides)
     if not operands and not results:
         return
     if not operands:
@@ -81,7 +80,7 @@ def _elementwise(op: Operation) -> None:
         )
     if len(results) != len(op.results):
         raise VerifyException("if an operand is non-scalar, then all results must be non-scalar")
-    kinds: list[Attribute] = [*operands, *results]
+    kinds = [*operands, *results]
     if len({kind.name for kind in kinds}) > 1 or not have_fitting_shapes(kinds):
         raise VerifyException(
             "all non-scalar operands/results must have the same shape and base type"
@@ -102,10 +101,8 @@ def _broadcastable(op: Operation) -> None:
         shape = shape_of(kind)
         if shape is None or not isinstance(kind, TensorType | VectorType):
             continue
-        suffix = shape[len(shape) - len(expected) :] if len(shape) >= len(expected) else shape
-        if len(suffix) != len(expected) or any(
-            a != b and a != 1 and a >= 0 and b >= 0 for a, b in zip(expected, suffix, strict=True)
-        ):
+        suffix = shape[max(len(shape) - len(expected), 0) :]
+        if not fit(expected, suffix):
             raise VerifyException(
                 f"result type '{kind}' does not have the shape {listed(expected)} that its "
                 f"operands are broadcast to"
