@@ -100,3 +100,13 @@ def listed(shape: Shape | None) -> str:
     if shape is None:
         return "[*]"
     return f"[{', '.join('?' if n < 0 else str(n) for n in shape)}]"
+
+
+def joined(shapes: Sequence[Shape], axis: int) -> Shape | None:
+    """Shapes of one rank along a dimension; None where they differ in another."""
+    others = [(*shape[:axis], -1, *shape[axis + 1 :]) for shape in shapes]
+    if not fit(*others):
+        return None
+    rest, along = merged(*others) or (), [shape[axis] for shape in shapes]
+    size = sum(along) if min(along) >= 0 else -1
+    return (*rest[:axis], size, *rest[axis + 1 :])

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from xdsl.ir import Attribute
 
-from qdialect.upstream.inference.view import demand
+from qdialect.upstream.inference.view import demand, must_agree, must_be
 from qdialect.upstream.shapes import element_or_self, layout_of, shape_of
 
 
@@ -22,127 +22,91 @@ def is_quantized(kind: Attribute) -> bool:
     return layout_of(element_or_self(kind)) != ""
 
 
-def is_per_axis(kind: Attribute) -> bool:
-    """Whether scales vary along a dimension."""
-    return layout_of(element_or_self(kind)) == "axis"
-
-
 def params_of(kind: Attribute) -> Any:
     """The qparams of a quantized type."""
     return cast("Any", element_or_self(kind)).data
 
 
-def _axis(kind: Attribute) -> int | None:
-    return params_of(kind).axis if is_per_axis(kind) else None
+def axis_of(kind: Attribute) -> int | None:
+    """The dimension along which scales vary; None of other types."""
+    return params_of(kind).axis if layout_of(element_or_self(kind)) == "axis" else None
 
 
-def _one(kinds: Sequence[Attribute], field: str) -> None:
-    values = [getattr(params_of(kind), field) for kind in kinds]
-    demand(len(set(values)) == 1, f"quantized types must have one {field}, but have {values}")
-
-
-def same_kind(kinds: Sequence[Attribute]) -> None:
-    """Of a sum: all are quantized, in one storage, and per axis as the result is."""
-    demand(
-        all(map(is_quantized, kinds)), "operands and results must all be quantized, or none of them"
-    )
-    for field in ("storage", "expressed"):
-        _one(kinds, field)
-    *operands, result = kinds
-    axes = {axis for kind in operands if (axis := _axis(kind)) is not None}
-    demand(
-        axes == ({_axis(result)} if is_per_axis(result) else set()),
-        f"result must be quantized along the dimension that its operands are, {sorted(axes)}, "
-        f"but is {result}",
-    )
-
-
-def same_values(source: Attribute, result: Attribute) -> None:
-    """Of a movement: the scales and zero points of the operand."""
-    if not is_quantized(source) or not is_quantized(result):
-        return
-    a, b = params_of(source), params_of(result)
-    demand(
-        a.scales == b.scales and a.zero_points == b.zero_points,
-        f"result must have the scales and zero points of its operand, {source}, but is {result}",
-    )
-
-
-def kept_axis(source: Attribute, result: Attribute) -> None:
-    """Of a reshape: the quantized dimension stays where it is among the elements."""
-    same_values(source, result)
-    if not is_per_axis(source) or not is_per_axis(result):
-        return
-    shapes = (shape_of(source) or (), shape_of(result) or ())
-    if min((*shapes[0], *shapes[1]), default=0) < 0:
-        return
-    places = [
-        (prod(shape[:axis]), shape[axis])
-        for shape, axis in zip(shapes, (_axis(source) or 0, _axis(result) or 0), strict=True)
-    ]
-    demand(
-        places[0] == places[1],
-        f"the quantized dimension must stay, but {source} has it behind {places[0][0]} elements "
-        f"and {result} behind {places[1][0]}",
-    )
-
-
-def moved_axis(source: Attribute, result: Attribute, places: Sequence[int]) -> None:
-    """The quantized dimension d of the operand is dimension `places[d]` of the result."""
-    before, after = _axis(source), _axis(result)
-    if before is not None and after is not None:
-        demand(
-            places[before] == after,
-            f"quantized dimension {before} becomes dimension {places[before]}, not {after}",
-        )
-
-
-def repeated(source: Attribute, result: Attribute, places: Sequence[int]) -> None:
-    """Of a broadcast: a scale is repeated where the dimension is."""
-    if not is_per_axis(source) or not is_per_axis(result):
-        same_values(source, result)
-        return
-    moved_axis(source, result, places)
-    a, b = params_of(source), params_of(result)
-    if a.count == 1:
-        demand(
-            set(b.scale_list()) == set(a.scale_list())
-            and set(b.zero_point_list()) == set(a.zero_point_list()),
-            f"result must repeat the scale and zero point of {source}, but is {result}",
-        )
-
-
-def product(kinds: Sequence[Attribute]) -> None:
-    """Of a product: the right factor is quantized, the left one if the result is."""
-    lhs, rhs, result = kinds
-    demand(
-        is_quantized(rhs) and is_quantized(lhs) == is_quantized(result),
-        f"rhs must be quantized, and lhs if the result is, but they are {lhs}, {rhs}, {result}",
-    )
-    if not is_quantized(lhs):
-        elements = [str(element_or_self(kind)) for kind in (lhs, result)]
-        demand(
-            {*elements} == {params_of(rhs).expressed},
-            f"lhs and result must be of {params_of(rhs).expressed}, as rhs expresses, "
-            f"but are of {elements}",
-        )
-        return
-    _one(kinds, "expressed")
-    demand(
-        params_of(lhs).storage.width == params_of(rhs).storage.width,
-        f"factors must have one storage type, but are {lhs} and {rhs}",
-    )
-    demand(
-        is_per_axis(rhs) or not is_per_axis(result),
-        f"result must have one scale, as rhs has, but is {result}",
-    )
-
-
-def right_factor(kind: Attribute, summed: Sequence[int]) -> None:
-    """Of `dot_general`: no zero points, and one scale along what is summed."""
+def _pairs(kind: Attribute) -> list[tuple[float, int]]:
+    """Scales with their zero points."""
     params = params_of(kind)
-    demand(not any(params.zero_point_list()), f"zero points of rhs must be 0, but it is {kind}")
-    demand(
-        not is_per_axis(kind) or params.axis not in summed,
-        f"rhs must have one scale along dimensions {[*summed]}, which are summed, but is {kind}",
+    return list(zip(params.scale_list(), params.zero_point_list(), strict=True))
+
+
+def check_sum(kinds: Sequence[Attribute]) -> None:
+    """Of a sum: all are quantized, in one storage, and per axis as the result is."""
+    must_agree("whether operands and result are quantized", *map(is_quantized, kinds))
+    for field in ("storage", "expressed"):
+        must_agree(f"{field} types", *(getattr(params_of(kind), field) for kind in kinds))
+    *operands, axis = map(axis_of, kinds)
+    varying = [found for found in operands if found is not None]
+    must_be("the quantized dimension of the result", axis, *(varying[:1] or [None]))
+    must_agree("quantized dimensions of operands", *varying)
+
+
+def check_same_values(source: Attribute, result: Attribute) -> None:
+    """Of a movement: the scales and zero points of the operand."""
+    if is_quantized(source) and is_quantized(result):
+        same = _pairs(source) == _pairs(result)
+        demand(same, f"result must have the scales and zero points of {source}, but is {result}")
+
+
+def check_reshape(source: Attribute, result: Attribute) -> None:
+    """The quantized dimension stays where it is among the elements."""
+    check_same_values(source, result)
+    axes, shapes = (axis_of(source), axis_of(result)), (shape_of(source), shape_of(result))
+    pairs = list(zip(shapes, axes, strict=True))
+    if any(shape is None or axis is None or min(shape) < 0 for shape, axis in pairs):
+        return
+    (before, size), (after, found) = (
+        (prod((shape or ())[:axis]), (shape or ())[axis or 0]) for shape, axis in pairs
     )
+    stays = (before, size) == (after, found)
+    demand(stays, f"the quantized dimension of {source} must stay, but is moved in {result}")
+
+
+def check_moved(source: Attribute, result: Attribute, places: Sequence[int]) -> None:
+    """The quantized dimension d of the operand is dimension `places[d]` of the result."""
+    before, after = axis_of(source), axis_of(result)
+    if before is not None and after is not None:
+        must_be("the quantized dimension of the result", after, places[before])
+
+
+def check_broadcast(source: Attribute, result: Attribute, places: Sequence[int]) -> None:
+    """A scale is repeated where its dimension is."""
+    if axis_of(source) is None or axis_of(result) is None:
+        check_same_values(source, result)
+        return
+    check_moved(source, result, places)
+    if params_of(source).count == 1:
+        repeated = {*_pairs(source)} == {*_pairs(result)}
+        demand(repeated, f"result must repeat the scale of {source}, but is {result}")
+
+
+def check_product(kinds: Sequence[Attribute]) -> None:
+    """The right factor is quantized, and the left one if the result is."""
+    lhs, rhs, result = kinds
+    fits = is_quantized(rhs) and is_quantized(lhs) == is_quantized(result)
+    demand(fits, f"rhs must be quantized, and lhs as the result: {lhs}, {rhs}, {result}")
+    expressed = params_of(rhs).expressed
+    if not is_quantized(lhs):
+        for name, kind in (("lhs", lhs), ("result", result)):
+            must_be(f"element type of {name}", str(element_or_self(kind)), expressed)
+        return
+    must_agree("expressed types", *(params_of(kind).expressed for kind in kinds))
+    must_agree("widths of factors", *(params_of(kind).storage.width for kind in (lhs, rhs)))
+    per_axis = axis_of(rhs) is not None or axis_of(result) is None
+    demand(per_axis, f"result must have one scale, as rhs has, but is {result}")
+
+
+def check_right_factor(kind: Attribute, summed: Sequence[int]) -> None:
+    """Of `dot_general`: no zero points, and one scale along what is summed."""
+    zeros = params_of(kind).zero_point_list()
+    demand(not any(zeros), f"zero points of rhs must be 0, but are {zeros}")
+    along = axis_of(kind) in summed
+    demand(not along, f"scales of rhs must not vary along {[*summed]}, which are summed: {kind}")

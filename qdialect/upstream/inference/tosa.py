@@ -12,16 +12,26 @@ from functools import partial
 from math import isnan, prod
 from typing import Any, cast
 
-from xdsl.dialects.builtin import IndexType, IntegerType
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute
 
-from qdialect.upstream.inference.view import Inferred, Rule, View, demand, number_in
+from qdialect.upstream.inference.view import (
+    Inferred,
+    Rule,
+    View,
+    at_least,
+    demand,
+    dimensions,
+    must_agree,
+    must_be,
+    must_fit,
+)
 from qdialect.upstream.shapes import (
     Shape,
     broadcast,
     element_or_self,
-    fit,
     have_fitting_shapes,
+    joined,
     layout_of,
     listed,
     merged,
@@ -29,7 +39,6 @@ from qdialect.upstream.shapes import (
 )
 
 _NOTHING: Sequence[Inferred] = ()
-_SMALL = ("f8E4M3FN", "f8E5M2")
 _SUMS = {
     "i8": ("i32",),
     "i16": ("i48",),
@@ -49,68 +58,43 @@ def _is_float(element: str) -> bool:
 def _one_element(v: View, *names: str) -> None:
     """Values of one element type; what has several scales is not looked at."""
     kinds = [element_or_self(kind) for name in names for kind in v.kinds(name)]
-    kinds = [kind for kind in kinds if layout_of(kind) in ("", "tensor")]
-    for kind in kinds:
-        demand(
-            kind == kinds[-1],
-            f"{' and '.join(names)} must have one element type, but have {kind} and {kinds[-1]}",
-        )
+    comparable = [kind for kind in kinds if layout_of(kind) in ("", "tensor")]
+    must_agree(f"element types of {' and '.join(names)}", *comparable)
 
 
 def _zero_points(v: View, *names: str) -> None:
     """Zero points of the type of their value; 0 of types other than i8."""
     for name in names:
-        element, found = v.storage(name), v.storage(f"{name}_zp")
-        demand(
-            element == found,
-            f"{name} and its zero point must have one element type, but have {element} and {found}",
-        )
+        must_be(f"type of {name}_zp", v.storage(f"{name}_zp"), v.storage(name))
         zero = v.constant(f"{name}_zp")
-        demand(
-            not zero or zero[0] == 0 or str(v.element(f"{name}_zp")) == "i8",
-            f"zero point of {name} must be 0, as its type is {element} and not i8, "
-            f"but is {zero and zero[0]}",
-        )
+        if zero and str(v.element(f"{name}_zp")) != "i8":
+            must_be(f"{name}_zp of type {v.storage(name)}", zero[0], 0)
 
 
-def _at_least(v: View, least: int, *names: str) -> None:
+def _all_at_least(v: View, least: int, *names: str) -> None:
     for name in names:
-        numbers = v.integers(name)
-        demand(
-            min(numbers, default=least) >= least,
-            f"each number of '{name}' must be at least {least}, but they are {listed_all(numbers)}",
-        )
-
-
-def listed_all(numbers: Sequence[object]) -> str:
-    """Numbers for people."""
-    return f"[{', '.join(map(str, numbers))}]"
+        at_least(least, name, v.integers(name))
 
 
 def _places(reach: int, step: int, dimension: int) -> int:
     """How many places there are from 0 to a reach that is a multiple of the step."""
-    demand(
-        reach % step == 0,
-        f"spatial dimension {dimension}: the reach {reach} must be a multiple of the step {step}",
-    )
+    what = f"spatial dimension {dimension}: the reach {reach}"
+    demand(reach % step == 0, f"{what} must be a multiple of the step {step}")
     return max(reach // step + 1, 0)
 
 
 def _windows(
-    size: Sequence[int],
-    kernel: Sequence[int],
-    pad: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
+    size: Shape, kernel: Sequence[int], pad: Sequence[int], *steps: Sequence[int]
 ) -> Shape:
-    """How many windows there are along each dimension."""
+    """How many windows there are along each dimension; steps: strides and dilations."""
+    strides, dilations = steps
+    reach = (
+        n - 1 + pad[2 * d] + pad[2 * d + 1] - (kernel[d] - 1) * dilations[d]
+        for d, n in enumerate(size)
+    )
     return tuple(
-        -1
-        if size[d] < 0 or kernel[d] < 0
-        else _places(
-            size[d] - 1 + pad[2 * d] + pad[2 * d + 1] - (kernel[d] - 1) * dilation[d], stride[d], d
-        )
-        for d in range(len(size))
+        -1 if min(size[d], kernel[d]) < 0 else _places(n, strides[d], d)
+        for d, n in enumerate(reach)
     )
 
 
@@ -120,36 +104,29 @@ def _windows(
 def _factors(v: View) -> None:
     """The types of a convolution."""
     x, weight, bias, result = map(v.storage, ("input", "weight", "bias", "output"))
-    demand(
-        bias == result or not (_is_float(bias) and _is_float(result)),
-        f"bias and output must have one element type, but have {bias} and {result}",
-    )
-    same = x == weight if x in _SMALL or weight in _SMALL else _is_float(x) == _is_float(weight)
+    if _is_float(bias) and _is_float(result):
+        must_agree("element types of bias and output", bias, result)
+    small = {x, weight} & {"f8E4M3FN", "f8E5M2"}
+    same = x == weight if small else _is_float(x) == _is_float(weight)
     demand(same, f"input of {x} cannot be multiplied with weight of {weight}")
     _zero_points(v, "input", "weight")
-    sums, allowed = str(v.attribute("acc_type")), _SUMS.get(x)
-    demand(
-        allowed is None or sums in allowed,
-        f"acc_type must be {' or '.join(allowed or ())} for input of {x}, but is {sums}",
-    )
+    sums = str(v.attribute("acc_type"))
+    must_be(f"acc_type for input of {x}", sums, *_SUMS.get(x, (sums,)))
 
 
 def _bias(v: View) -> None:
-    bias, result = v.extents("bias", 1)[0], v.shape("output")
-    channels = -1 if result is None else result[-1]
-    demand(
-        bias < 0 or channels < 0 or bias in (1, channels),
-        f"bias must have 1 element or one for each of {channels} channels, but has {bias}",
-    )
+    bias, channels = v.extents("bias", 1)[0], (v.shape("output") or (-1,))[-1]
+    if min(bias, channels) >= 0:
+        must_be("the number of biases", bias, 1, channels)
 
 
 def _convolution(v: View, first: int = 1) -> Sequence[Inferred]:
     """`first`: the first spatial dimension of the weight."""
     _factors(v)
-    _at_least(v, 0, "pad")
-    _at_least(v, 1, "stride", "dilation")
-    x, weight, result = v.shape("input"), v.shape("weight"), v.shape("output")
-    if x is None or weight is None or result is None:
+    _all_at_least(v, 0, "pad")
+    _all_at_least(v, 1, "stride", "dilation")
+    x, weight = v.shape("input"), v.shape("weight")
+    if x is None or weight is None or v.shape("output") is None:
         return _NOTHING
     geometry = (v.integers(name) for name in ("pad", "stride", "dilation"))
     windows = _windows(x[1:-1], weight[first : first + len(x) - 2], *geometry)
@@ -159,51 +136,37 @@ def _convolution(v: View, first: int = 1) -> Sequence[Inferred]:
 
 def _transposed(v: View) -> Sequence[Inferred]:
     _factors(v)
-    _at_least(v, 1, "stride")
-    x, weight, pad, stride = (
-        v.extents("input", 4),
-        v.extents("weight", 4),
-        v.integers("out_pad"),
-        v.integers("stride"),
-    )
-    sizes: list[int] = []
+    _all_at_least(v, 1, "stride")
+    x, weight = v.extents("input", 4), v.extents("weight", 4)
+    pad, stride, sizes = v.integers("out_pad"), v.integers("stride"), list[int]()
     for d in (0, 1):
         size, kernel, ends = x[1 + d], weight[1 + d], pad[2 * d : 2 * d + 2]
-        demand(
-            kernel < 0 or min(ends) > -kernel,
-            f"out_pad must be larger than -{kernel}, the kernel, but has {listed_all(ends)}",
-        )
-        known = size >= 0 and kernel >= 0
-        sizes.append(max((size - 1) * stride[d] + sum(ends) + kernel, 0) if known else -1)
-    if v.shape("output") is not None:
-        _bias(v)
+        if kernel >= 0:
+            at_least(1 - kernel, "out_pad, of such a kernel,", ends)
+        whole = max((size - 1) * stride[d] + sum(ends) + kernel, 0)
+        sizes.append(whole if min(size, kernel) >= 0 else -1)
+    _bias(v)
     return [Inferred((-1, *sizes, -1))]
 
 
 def _matmul(v: View) -> Sequence[Inferred]:
-    kinds = [v.element(name) for name in ("a", "b")]
-    quantized = [layout_of(kind) == "tensor" for kind in kinds]
-    widths = {v.storage(name) for name in ("a", "b")}
-    demand(
-        quantized[0] == quantized[1] and (not quantized[0] or len(widths) == 1),
-        f"a and b must both be quantized in one width, or none, but are {kinds[0]} and {kinds[1]}",
-    )
+    quantized = [layout_of(v.element(name)) == "tensor" for name in ("a", "b")]
+    must_agree("whether a and b are quantized", *quantized)
+    if quantized[0]:
+        must_agree("widths of a and b", *(v.storage(name).lstrip("ui") for name in ("a", "b")))
     _zero_points(v, "a", "b")
     return _NOTHING
 
 
 def _pool(v: View) -> Sequence[Inferred]:
-    _at_least(v, 1, "kernel", "stride")
-    _at_least(v, 0, "pad")
+    _all_at_least(v, 1, "kernel", "stride")
+    _all_at_least(v, 0, "pad")
     kernel, pad, stride = (v.integers(name) for name in ("kernel", "pad", "stride"))
-    demand(
-        all(max(pad[2 * d : 2 * d + 2]) < kernel[d] for d in (0, 1)),
-        f"'pad' must be smaller than the kernel {listed_all(kernel)}, but is {listed_all(pad)}",
-    )
-    if v.shape("input") is None or v.shape("output") is None:
+    inner = all(max(pad[2 * d : 2 * d + 2]) < kernel[d] for d in (0, 1))
+    demand(inner, f"pad must be smaller than the kernel {[*kernel]}, but is {[*pad]}")
+    if v.shape("output") is None:
         return _NOTHING
-    windows = _windows(v.extents("input", 4)[1:-1], kernel, pad, stride, (1, 1))
-    return [Inferred((-1, *windows, -1))]
+    return [Inferred((-1, *_windows(v.extents("input", 4)[1:3], kernel, pad, stride, (1, 1)), -1))]
 
 
 def _max_pool(v: View) -> Sequence[Inferred]:
@@ -213,8 +176,8 @@ def _max_pool(v: View) -> Sequence[Inferred]:
 
 def _average_pool(v: View) -> Sequence[Inferred]:
     x, sums = v.storage("input"), str(v.attribute("acc_type"))
-    allowed = ("i32",) if x.startswith("i") else _SUMS.get(x, (sums,))
-    demand(sums in allowed, f"acc_type must be {' or '.join(allowed)} for {x}, but is {sums}")
+    allowed = ("i32",) if x.startswith(("i", "ui")) else _SUMS.get(x, (sums,))
+    must_be(f"acc_type for input of {x}", sums, *allowed)
     _zero_points(v, "input", "output")
     return _pool(v)
 
@@ -224,64 +187,42 @@ def _average_pool(v: View) -> Sequence[Inferred]:
 
 def _argmax(v: View) -> Sequence[Inferred]:
     result, shape, axis = v.element("output"), v.shape("input"), v.integer("axis")
-    demand(
-        isinstance(result, IntegerType | IndexType), f"output must be of integers, but is {result}"
-    )
+    demand(isinstance(result, IntegerType | IndexType), f"output must be integers, not {result}")
     if shape is None:
         return _NOTHING
-    _axis(axis, len(shape))
+    dimensions("axis", [axis], len(shape))
     return [Inferred(shape[:axis] + shape[axis + 1 :])]
 
 
-def _axis(axis: int, rank: int) -> None:
-    demand(0 <= axis < rank, f"axis must be one of {rank} dimensions, from 0, but is {axis}")
-
-
 def _clamp(v: View) -> Sequence[Inferred]:
-    element, bounds = v.storage("input"), [v.attribute(f"{end}_val") for end in ("min", "max")]
-    demand(
-        element == v.storage("output"),
-        f"input of {element} must give an output of this type, not of {v.storage('output')}",
-    )
-    low, high = map(number_in, bounds)
-    demand(
-        low and high and str(low[1]) == str(high[1]) == element,
-        f"min_val and max_val must be of type {element}, but are {bounds[0]} and {bounds[1]}",
-    )
-    assert low is not None and high is not None
-    numbers = [low[0], high[0]]
+    element = v.storage("input")
+    must_be("type of output", v.storage("output"), element)
+    bounds: list[Any] = [v.attribute(f"{end}_val") for end in ("min", "max")]
+    for bound in bounds:
+        typed = isinstance(bound, FloatAttr | IntegerAttr)
+        must_be("type of min_val and max_val", str(bound.type) if typed else bound, element)
+    low, high = (bound.value.data for bound in bounds)
     if element == "i1":
-        numbers = [abs(n) for n in numbers]
-    demand(
-        not any(map(isnan, numbers)) and numbers[0] <= numbers[1],
-        f"min_val must be at most max_val, but they are {bounds[0]} and {bounds[1]}",
-    )
+        low, high = abs(low), abs(high)
+    fits = not isnan(low) and not isnan(high) and low <= high
+    demand(fits, f"min_val must be at most max_val, but they are {low} and {high}")
     return _NOTHING
 
 
 def _mul(v: View) -> Sequence[Inferred]:
-    kinds = [v.element(name) for name in ("input1", "input2", "output")]
-    if isinstance(kinds[2], IntegerType):
-        widths = [cast("Any", k).width.data if isinstance(k, IntegerType) else 0 for k in kinds]
-        demand(
-            kinds[0] == kinds[1] and 0 < widths[0] <= widths[2],
-            f"products of {kinds[0]} and {kinds[1]} cannot be {kinds[2]}: operands must have one "
-            "type, and the result must be no narrower",
-        )
+    kinds: list[Any] = [v.element(name) for name in ("input1", "input2", "output")]
+    whole = isinstance(kinds[2], IntegerType)
+    must_agree("element types of operands", *kinds[:2])
+    if whole and isinstance(kinds[0], IntegerType):
+        at_least(kinds[0].width.data, "width of the result", [kinds[2].width.data])
     else:
-        demand(
-            kinds[0] == kinds[1] == kinds[2],
-            f"operands and result must have one element type, but have {listed_all(kinds)}",
-        )
-        shift = v.constant("shift")
-        demand(not shift or shift[0] == 0, f"shift must be 0 for {kinds[2]}, but is {shift}")
+        must_agree("element types", *kinds)
+    if not whole and (shift := v.constant("shift")):
+        must_be(f"shift for {kinds[2]}", shift[0], 0)
     shapes = [s for name in ("input1", "input2") if (s := v.shape(name)) is not None]
-    ranks = {len(s) for s in (*shapes, v.shape("output")) if s is not None}
-    demand(len(ranks) <= 1, f"operands and result must have one rank, but have {sorted(ranks)}")
-    demand(
-        broadcast(shapes) is not None,
-        f"operands cannot be broadcast to one shape: {' and '.join(map(listed, shapes))}",
-    )
+    ranks = [len(s) for s in (*shapes, v.shape("output")) if s is not None]
+    must_agree("ranks of operands and result", *ranks)
+    demand(broadcast(shapes) is not None, f"cannot broadcast {' and '.join(map(listed, shapes))}")
     return _NOTHING
 
 
@@ -297,42 +238,28 @@ def _table(v: View) -> Sequence[Inferred]:
 
 def _select(v: View) -> Sequence[Inferred]:
     _one_element(v, "input2", "input3", "output")
-    demand(
-        str(v.element("input1")) == "i1", f"input1 must be of bools, but is {v.element('input1')}"
-    )
+    must_be("element type of input1", str(v.element("input1")), "i1")
     return _NOTHING
 
 
 def _rescale(v: View) -> Sequence[Inferred]:
     for name in ("input", "output"):
         element, zero = v.storage(name), v.storage(f"{name}_zp")
+        integers = not _is_float(element) and element.lstrip("u") == zero.lstrip("u")
         demand(
-            "i" in element[:2] and "i" in zero[:2] and element.lstrip("su") == zero.lstrip("su"),
-            f"{name} and its zero point must be integers of one width, but are {element}, {zero}",
+            integers, f"{name} and its zero point are {element} and {zero}, not one integer type"
         )
         value, unsigned = v.constant(f"{name}_zp"), v.flag(f"{name}_unsigned")
-        if value and value[0] and zero != "i8":
-            demand(
-                zero == "i16" and unsigned and int(value[0]) & 0xFFFF == 1 << 15,
-                f"{name}_zp must be 0 for {zero}{', or 32768' if unsigned else ''}, "
-                f"but is {value[0]}",
-            )
-    multiplier = "i32" if v.flag("scale32") else "i16"
-    demand(
-        v.storage("multiplier") == multiplier,
-        f"multiplier must be of {multiplier}, as 'scale32' says, but is {v.storage('multiplier')}",
-    )
-    shape = v.shape("input")
+        if value and zero != "i8":
+            allowed = (0, 32768, -32768) if unsigned and zero == "i16" else (0,)
+            must_be(f"{name}_zp of type {zero}", value[0], *allowed)
+    must_be("type of multiplier", v.storage("multiplier"), "i32" if v.flag("scale32") else "i16")
+    shape, each = v.shape("input"), v.flag("per_channel")
     if shape is None:
         return _NOTHING
-    each = v.flag("per_channel")
-    demand(shape or not each, "input must have a dimension where 'per_channel' is true")
+    demand(shape or not each, "per_channel must be false for a scalar")
     for name in ("multiplier", "shift"):
-        count, expected = v.extents(name, 1)[0], shape[-1] if each else 1
-        demand(
-            count < 0 or count == expected,
-            f"{name} must have {expected} elements, as 'per_channel' says, but has {count}",
-        )
+        must_be(f"number of {name}s", v.extents(name, 1)[0], shape[-1] if each else 1, -1)
     return _NOTHING
 
 
@@ -340,177 +267,142 @@ def _rescale(v: View) -> Sequence[Inferred]:
 
 
 def _concat(v: View) -> Sequence[Inferred]:
-    demand(v.kinds("input1"), "must have at least one operand")
+    kinds, axis = v.kinds("input1"), v.integer("axis")
+    demand(kinds, "must have at least one operand")
     _one_element(v, "input1", "output")
-    shapes, axis = [shape_of(kind) for kind in v.kinds("input1")], v.integer("axis")
-    known = [shape for shape in shapes if shape is not None]
-    if not known:
+    shapes = [shape for kind in kinds if (shape := shape_of(kind)) is not None]
+    if not shapes:
         return _NOTHING
-    rank = len(known[0])
-    _axis(axis, rank)
-    if len({len(shape) for shape in known}) > 1:
-        demand(len(known) < len(shapes), f"operands must have one rank: {_all(known)}")
+    dimensions("axis", [axis], len(shapes[0]))
+    if len(shapes) < len(kinds):
         return _NOTHING
-    others = [(*shape[:axis], -1, *shape[axis + 1 :]) for shape in known]
-    demand(fit(*others), f"operands must be equal but along dimension {axis}: {_all(known)}")
-    along = [shape[axis] for shape in known]
-    size = sum(along) if min(along) >= 0 and len(known) == len(shapes) else -1
-    rest = merged(*others) or ()
-    return [Inferred((*rest[:axis], size, *rest[axis + 1 :]))]
-
-
-def _all(shapes: Sequence[Shape | None]) -> str:
-    return ", ".join(map(listed, shapes))
+    must_agree("ranks of operands", *map(len, shapes))
+    whole = joined(shapes, axis)
+    demand(whole, f"cannot join {', '.join(map(listed, shapes))} along dimension {axis}")
+    return [Inferred(whole)]
 
 
 def _pad(v: View) -> Sequence[Inferred]:
     _one_element(v, "input1", "pad_const", "output")
-    shape, result, pads = v.shape("input1"), v.shape("output"), v.constant("padding")
+    shape, result, pads = v.shape("input1"), v.shape("output"), v.sizes("padding")
     if shape is None or result is None:
         return _NOTHING
-    demand(len(shape) == len(result), f"cannot pad {listed(shape)} to {listed(result)}")
+    must_agree("ranks of input and output", len(shape), len(result))
     if pads is None:
         return _NOTHING
-    demand(
-        len(pads) == 2 * len(shape),
-        f"padding must have {2 * len(shape)} numbers, two for each dimension, but has {len(pads)}",
-    )
-    demand(min(pads, default=0) >= -1, f"padding must not be negative: {listed_all(pads)}")
-    sums = [int(a + b) for a, b in zip(pads[::2], pads[1::2], strict=True)]
-    return [Inferred(tuple(n + s if n >= 0 else -1 for n, s in zip(shape, sums, strict=True)))]
+    must_be("number of paddings", len(pads), 2 * len(shape))
+    at_least(-1, "padding", pads)
+    ends = zip(shape, pads[::2], pads[1::2], strict=True)
+    return [Inferred(tuple(n + a + b if n >= 0 else -1 for n, a, b in ends))]
 
 
 def _reshape(v: View) -> Sequence[Inferred]:
     _one_element(v, "input1", "output")
-    shape, result, given = v.shape("input1"), v.shape("output"), v.constant("shape")
-    if given is None:
+    shape, result, sizes = v.shape("input1"), v.shape("output"), v.sizes("shape")
+    if sizes is None:
         return _NOTHING
-    sizes = tuple(int(n) for n in given)
-    demand(sizes.count(-1) <= 1, f"at most one extent may be -1: {listed_all(sizes)}")
+    demand(sizes.count(-1) <= 1, f"at most one extent of shape may be -1, but it is {[*sizes]}")
     if result is None:
         return _NOTHING
-    demand(len(sizes) == len(result), f"shape has {len(sizes)} extents, output {len(result)}")
-    demand(min(sizes, default=0) >= -1, f"shape must not be negative: {listed_all(sizes)}")
+    at_least(-1, "shape", sizes)
     if shape is not None and min(shape, default=0) >= 0:
         count, fixed = prod(shape), prod(n for n in sizes if n > 0)
-        whole = min(sizes, default=1) > 0
-        demand(
-            (count == fixed if whole else fixed <= count)
-            and (min(result, default=0) < 0 or prod(result) == count),
-            f"cannot reshape {count} elements, {listed(shape)}, to {listed_all(sizes)}, "
-            f"output {listed(result)}",
-        )
+        whole = count == fixed if min(sizes, default=1) > 0 else fixed <= count
+        kept = whole and (min(result, default=0) < 0 or prod(result) == count)
+        demand(kept, f"cannot reshape {count} elements to {[*sizes]}, output {listed(result)}")
     return [Inferred(sizes)]
 
 
 def _slice(v: View) -> Sequence[Inferred]:
     """Which elements it takes is left to who runs it, as mlir-opt 22 leaves it."""
     _one_element(v, "input1", "output")
-    shape, result = v.shape("input1"), v.shape("output")
-    counts = [len(result) if result is not None else None]
-    counts += [_rank_of(v.kind(name)) for name in ("start", "size")]
-    demand(
-        shape is None or all(n in (None, len(shape)) for n in counts),
-        f"output, start and size must have the rank of {listed(shape)}, but have {counts}",
-    )
+    shapes = [shape for name in ("input1", "output") if (shape := v.shape(name)) is not None]
+    counts = [_extents(v.kind(name)) for name in ("start", "size")]
+    if v.shape("input1") is not None:
+        must_agree("ranks of input, output, start and size", *map(len, shapes), *counts)
     return _NOTHING
 
 
 def _tile(v: View) -> Sequence[Inferred]:
     _one_element(v, "input1", "output")
-    shapes = [v.shape("input1"), v.shape("output")]
-    count = _rank_of(v.kind("multiples"))
-    demand(
-        all(shape is None or len(shape) == count for shape in shapes),
-        f"multiples must have a number for each dimension, but has {count}: {_all(shapes)}",
+    shapes = [shape for name in ("input1", "output") if (shape := v.shape(name)) is not None]
+    must_agree(
+        "ranks of input, output, multiples", *map(len, shapes), _extents(v.kind("multiples"))
     )
-    multiples = v.constant("multiples") or ()
-    demand(
-        all(n > 0 or n == -1 for n in multiples),
-        f"multiples must be positive: {listed_all(multiples)}",
-    )
+    multiples = v.sizes("multiples") or ()
+    demand(all(n > 0 or n == -1 for n in multiples), f"multiples must be positive: {multiples}")
     return _NOTHING
 
 
 def _transpose(v: View) -> Sequence[Inferred]:
     _one_element(v, "input1", "output")
     shape, perms = v.shape("input1"), v.integers("perms")
-    result = v.shape("output")
-    demand(
-        sorted(perms) == list(range(len(perms)))
-        and all(s is None or len(s) == len(perms) for s in (shape, result)),
-        f"perms must be a permutation of the dimensions of {listed(shape)}, "
-        f"but is {listed_all(perms)}",
-    )
+    ranks = [len(s) for s in (shape, v.shape("output")) if s is not None]
+    must_agree("ranks of input and output, and length of perms,", len(perms), *ranks)
+    dimensions("perms", perms, len(perms))
     if shape is None:
         return _NOTHING
-    known = result is not None and min((*shape, *result), default=0) >= 0
-    demand(
-        not known or prod(shape) == prod(result or ()),
-        f"cannot transpose {listed(shape)} to {listed(result)}",
-    )
     return [Inferred(tuple(shape[p] for p in perms))]
+
+
+def _along(v: View, name: str) -> int:
+    """An axis of input and output; a scalar has axis 0."""
+    axis, shapes = v.integer("axis"), (v.shape(name), v.shape("output"))
+    at_least(0, "axis", [axis])
+    for shape in shapes:
+        if shape is not None:
+            dimensions("axis", [axis], max(len(shape), 1))
+    must_agree("ranks of input and output", *(len(shape) for shape in shapes if shape is not None))
+    return axis
 
 
 def _reverse(v: View) -> Sequence[Inferred]:
     _one_element(v, "input1", "output")
-    return _kept(v, "input1", reduced=False)
+    _along(v, "input1")
+    return _NOTHING
 
 
 def _reduce(v: View) -> Sequence[Inferred]:
-    return _kept(v, "input", reduced=True)
-
-
-def _kept(v: View, name: str, *, reduced: bool) -> Sequence[Inferred]:
-    """Something along an axis; a scalar has axis 0."""
-    shape, result, axis = v.shape(name), v.shape("output"), v.integer("axis")
-    for s in (shape, result):
-        _axis(axis, max(len(s), 1) if s is not None else axis + 1)
-    if shape is None or not reduced:
-        demand(
-            shape is None or result is None or len(shape) == len(result),
-            f"input and output must have one rank: {_all([shape, result])}",
-        )
-        return [Inferred(None, v.element(name))] if reduced else _NOTHING
-    return [
-        Inferred((*shape[:axis], *((1,) if shape else ()), *shape[axis + 1 :]), v.element(name))
-    ]
+    axis, shape, result = _along(v, "input"), v.shape("input"), v.shape("output")
+    if shape is None:
+        first = result and result[: axis + 1]
+        must_fit(f"output up to dimension {axis}", first, (*(-1,) * axis, 1))
+        return [Inferred(None, v.element("input"))]
+    one = (1,) if shape else ()
+    return [Inferred((*shape[:axis], *one, *shape[axis + 1 :]), v.element("input"))]
 
 
 def _gather(v: View) -> Sequence[Inferred]:
     _one_element(v, "values", "output")
     (n, _, c), (m, w) = v.extents("values", 3), v.extents("indices", 2)
-    demand(fit((n,), (m,)), f"values have {n} batches, indices {m}")
+    must_fit("indices", (m, w), (n, -1))
     return [Inferred((max(n, m), w, c))]
 
 
 def _scatter(v: View) -> Sequence[Inferred]:
     _one_element(v, "values_in", "input", "values_out")
-    (n, k, c), (m, w) = v.extents("values_in", 3), v.extents("indices", 2)
-    x = v.extents("input", 3)
-    expected = (max(n, m), w, c)
-    demand(fit((n,), (m,)), f"values_in have {n} batches, indices {m}")
-    demand(fit(x, expected), f"input must have the shape {listed(expected)}, but has {listed(x)}")
-    k = max(k, v.extents("values_out", 3)[1])
-    w = max(w, x[1])
-    demand(min(k, w) < 0 or k >= w, f"cannot write {w} rows, each once, into {k}")
-    return [Inferred((max(n, m, x[0]), v.extents("values_in", 3)[1], max(c, x[2])))]
+    (n, k, c), (m, w), x = (
+        v.extents(name, rank) for name, rank in (("values_in", 3), ("indices", 2), ("input", 3))
+    )
+    must_fit("indices", (m, w), (n, -1))
+    must_fit("input", x, (max(n, m), w, c))
+    rows, places = max(w, x[1]), max(k, v.extents("values_out", 3)[1])
+    demand(min(rows, places) < 0 or rows <= places, f"cannot write {rows} rows to {places} places")
+    return [Inferred((max(n, m, x[0]), k, max(c, x[2])))]
 
 
 def _resize(v: View) -> Sequence[Inferred]:
-    scale, offset, border = (v.constant(name) for name in ("scale", "offset", "border"))
+    scale, offset, border = (v.sizes(name) for name in ("scale", "offset", "border"))
     if scale is None or offset is None or border is None:
         return _NOTHING
-    demand(min(scale) > 0, f"scale must be positive: {listed_all(scale)}")
-    if v.shape("output") is None or v.shape("input") is None:
+    at_least(1, "scale", scale)
+    if v.shape("output") is None:
         return _NOTHING
     sizes = tuple(
         # An input of one row or column may be repeated.
         -1
         if size in (-1, 1)
-        else _places(
-            int((size - 1) * scale[2 * d] - offset[d] + border[d]), int(scale[2 * d + 1]), d
-        )
+        else _places((size - 1) * scale[2 * d] - offset[d] + border[d], scale[2 * d + 1], d)
         for d, size in enumerate(v.extents("input", 4)[1:3])
     )
     return [Inferred((-1, *sizes, -1))]
@@ -520,98 +412,82 @@ def _resize(v: View) -> Sequence[Inferred]:
 
 
 def _const(v: View) -> Sequence[Inferred]:
-    kind, result = getattr(v.attribute("values"), "type", None), v.element("output")
+    kind = getattr(v.attribute("values"), "type", None)
     if isinstance(kind, Attribute):
-        element = element_or_self(kind)
-        demand(
-            element == result or str(element) == v.storage("output") != str(result),
-            f"values of {element} cannot be an output of {result}",
-        )
+        result = v.element("output")
+        stored = v.storage("output") if layout_of(result) else str(result)
+        must_be("element type of values", str(element_or_self(kind)), str(result), stored)
     return _NOTHING
 
 
-def _rank_of(kind: Attribute) -> int:
+def _extents(kind: Attribute) -> int:
+    """How many extents a shape has."""
     return cast("Any", kind).rank.data
 
 
 def _const_shape(v: View) -> Sequence[Inferred]:
-    values, rank = cast("Any", v.attribute("values")), _rank_of(v.kind("output"))
-    demand(
-        len(values.get_type().get_shape()) == 1 and (len(values), rank) in {(rank, rank), (1, 0)},
-        f"values must be {rank} extents, as the type says, but are {values}",
-    )
+    values, rank = cast("Any", v.attribute("values")), _extents(v.kind("output"))
+    must_be("rank of values", len(values.get_type().get_shape()), 1)
+    must_be("number of values", len(values), rank or 1, rank)
     return _NOTHING
 
 
 def _dim(v: View) -> Sequence[Inferred]:
-    rank, shape = _rank_of(v.kind("output")), v.shape("input1")
-    demand(rank == 1, f"output must be a shape of 1 extent, but has {rank}")
-    if shape is not None:
-        _axis(v.integer("axis"), len(shape))
+    must_be("rank of the output", _extents(v.kind("output")), 1)
+    if (shape := v.shape("input1")) is not None:
+        dimensions("axis", [v.integer("axis")], len(shape))
     return _NOTHING
 
 
 def _concat_shape(v: View) -> Sequence[Inferred]:
-    ranks, rank = [_rank_of(kind) for kind in v.kinds("input")], _rank_of(v.kind("output"))
-    demand(
-        ranks and min(ranks) > 0 and sum(ranks) == rank,
-        f"shapes of {listed_all(ranks)} extents cannot be joined to one of {rank}",
-    )
+    ranks = [*map(_extents, v.kinds("input"))]
+    demand(ranks, "must have at least one operand")
+    at_least(1, "ranks of shapes", ranks)
+    must_be("rank of the output", _extents(v.kind("output")), sum(ranks))
     return _NOTHING
 
 
 def _slice_shape(v: View) -> Sequence[Inferred]:
-    start, size = v.constant("start"), v.constant("size")
-    source, rank = _rank_of(v.kind("input")), _rank_of(v.kind("output"))
-    first = start[0] if start else 0
-    demand(first >= 0, f"start must not be negative, but is {first}")
-    demand(
-        not size or (0 < size[0] == rank and (not start or first + size[0] <= source)),
-        f"cannot take {size} of {source} extents from {first} for an output of {rank}",
-    )
+    start, size = v.sizes("start"), v.sizes("size")
+    at_least(0, "start", start or ())
+    at_least(1, "size", size or ())
+    if size:
+        must_be("rank of the output", _extents(v.kind("output")), size[0])
+    if start and size:
+        source = _extents(v.kind("input"))
+        demand(sum((start[0], size[0])) <= source, f"{source} extents end before {start} + {size}")
     return _NOTHING
 
 
+def _powers_of_two(shape: Shape) -> None:
+    for n in shape[1:]:
+        demand(n < 0 or (n and not n & (n - 1)), f"height and width must be powers of two: {n}")
+
+
 def _fft(v: View) -> Sequence[Inferred]:
-    real = v.shape("input_real")
-    if real is None:
-        return _NOTHING
-    imaginary = real if v.op.name == "tosa.rfft2d" else v.shape("input_imag")
-    if imaginary is None:
-        return _NOTHING
-    for n in (merged(real, imaginary) or ())[1:]:
-        demand(n < 0 or n & (n - 1) == 0, f"height and width must be powers of two, but are {n}")
-    if v.op.name == "tosa.fft2d":
-        return _NOTHING
-    half = (*real[:2], real[2] // 2 + 1 if real[2] >= 0 else -1)
-    demand(
-        have_fitting_shapes([v.kind("output_real"), v.kind("output_imag")]),
-        "both outputs must have one shape",
-    )
-    return [Inferred(half), Inferred(None)]
+    sides = (v.shape("input_real"), v.shape("input_imag"))
+    _powers_of_two(merged(*sides) or ()) if None not in sides else None
+    return _NOTHING
+
+
+def _real_fft(v: View) -> Sequence[Inferred]:
+    must_fit("output_imag", v.shape("output_imag"), v.shape("output_real"))
+    n, height, width = v.extents("input_real", 3)
+    _powers_of_two((n, height, width))
+    return [Inferred((n, height, width // 2 + 1 if width >= 0 else -1))]
 
 
 # -- blocks -------------------------------------------------------------------------
 
 
-def _block(v: View) -> int:
-    return int(v.keyword("block_size").rpartition("_")[2])
-
-
 def _scales(v: View, data: str, scale: str) -> None:
     """A scale for each block of the last dimension."""
-    shape, scales, block = v.shape(data), v.shape(scale), _block(v)
+    shape, block = v.shape(data), int(v.keyword("block_size").rpartition("_")[2])
     if shape is None:
         return
-    demand(
-        shape[-1] < 0 or shape[-1] % block == 0,
-        f"the last dimension of {data} must be a multiple of {block}, but is {shape[-1]}",
-    )
-    expected = (*shape[:-1], shape[-1] // block if shape[-1] >= 0 else -1)
-    demand(
-        fit(expected, scales),
-        f"{scale} must have the shape {listed(expected)}, not {listed(scales)}",
-    )
+    whole = shape[-1] < 0 or shape[-1] % block == 0
+    demand(whole, f"{data} must have blocks of {block}, but has the shape {listed(shape)}")
+    must_fit(scale, v.shape(scale), (*shape[:-1], shape[-1] // block if shape[-1] >= 0 else -1))
 
 
 def _from_blocks(v: View) -> Sequence[Inferred]:
@@ -620,41 +496,37 @@ def _from_blocks(v: View) -> Sequence[Inferred]:
 
 
 def _to_blocks(v: View) -> Sequence[Inferred]:
-    block, shape = _block(v), v.shape("input_data")
-    demand(
-        not shape or shape[-1] < 0 or shape[-1] % block == 0,
-        f"the last dimension must be a multiple of {block}: {listed(shape)}",
-    )
+    _scales(v, "input_data", "output_scale")
     _scales(v, "output_data", "output_scale")
-    return [Inferred(shape), Inferred(None)]
+    return [Inferred(v.shape("input_data")), Inferred(None)]
 
 
 def _block_matmul(v: View) -> Sequence[Inferred]:
     _one_element(v, "a_data", "b_data")
     _scales(v, "a_data", "a_scale")
     _scales(v, "b_data", "b_scale")
-    a, b = v.extents("a_data", 3), v.extents("b_data", 3)
-    a_scale, b_scale = v.extents("a_scale", 3), v.extents("b_scale", 3)
+    a, a_scale, b, b_scale = (
+        v.extents(f"{side}_{part}", 3) for side in "ab" for part in ("data", "scale")
+    )
+    must_fit("channels of b_data", b[2:], a[2:])
+    must_fit("blocks of b_scale", b_scale[2:], a_scale[2:])
     n, d = max(a[0], a_scale[0]), max(b[0], b_scale[0])
-    demand(fit((a[2],), (b[2],)), f"a has {a[2]} channels, b {b[2]}")
-    demand(fit(a_scale[2:], b_scale[2:]), "a_scale and b_scale must have one number of blocks")
-    demand(min(n, d) < 0 or d in (1, n), f"{d} batches of b cannot be broadcast to {n} of a")
+    if min(n, d) >= 0:
+        must_be("batches of b", d, 1, n)
     return [Inferred((n if n >= 0 else d, max(a[1], a_scale[1]), max(b[1], b_scale[1])))]
 
 
 # -- control flow -------------------------------------------------------------------
 
 
-def _agree(a: Sequence[Attribute], b: Sequence[Attribute], what: str) -> None:
-    demand(len(a) == len(b), f"{what} must be as many, but are {len(a)} and {len(b)}")
-    for x, y in zip(a, b, strict=True):
-        demand(
-            element_or_self(x) == element_or_self(y) and have_fitting_shapes([x, y]),
-            f"{what} must have one type, but have {x} and {y}",
-        )
+def _agree(what: str, found: Sequence[Attribute], expected: Sequence[Attribute]) -> None:
+    must_be(f"number of {what}", len(found), len(expected))
+    for x, y in zip(found, expected, strict=True):
+        same = element_or_self(x) == element_or_self(y) and have_fitting_shapes([x, y])
+        demand(same, f"types of {what} must be {y}, but are {x}")
 
 
-def _one(kind: Attribute, what: str) -> None:
+def _one(what: str, kind: Attribute) -> None:
     shape = shape_of(kind)
     one = shape is None or min(shape, default=0) < 0 or prod(shape) == 1
     demand(one, f"{what} must have one element, but is {kind}")
@@ -662,31 +534,27 @@ def _one(kind: Attribute, what: str) -> None:
 
 def _cond_if(v: View) -> Sequence[Inferred]:
     for number, name in enumerate(("then_graph", "else_graph")):
-        body = v.body(number)
-        if body is not None:
-            _agree(body.arg_types, v.kinds("input_list"), f"arguments of {name} and operands")
-            _agree(v.returned(number), v.kinds("output_list"), f"results of {name} and of the op")
-    _one(v.kind("condition"), "condition")
+        if v.body(number) is not None:
+            _agree(f"arguments of {name}", v.taken(number), v.kinds("input_list"))
+            _agree(f"results of {name}", v.returned(number), v.kinds("output_list"))
+    _one("condition", v.kind("condition"))
     return _NOTHING
 
 
 def _while_loop(v: View) -> Sequence[Inferred]:
-    kinds = v.kinds("input_list")
-    _agree(kinds, v.kinds("output_list"), "operands and results")
-    for number, name in enumerate(("cond_graph", "body_graph")):
-        if (body := v.body(number)) is not None:
-            _agree(body.arg_types, kinds, f"arguments of {name} and operands")
-    _agree(v.returned(1), kinds, "results of body_graph and operands")
-    condition = v.returned(0)
-    demand(len(condition) == 1, f"cond_graph must give one value, but gives {len(condition)}")
-    _one(condition[0], "what cond_graph gives")
-    demand(str(element_or_self(condition[0])) == "i1", f"cond_graph gives {condition[0]}, no bool")
+    kinds, condition = v.kinds("input_list"), v.returned(0)
+    _agree("results", v.kinds("output_list"), kinds)
+    _agree("arguments of cond_graph", v.taken(0), kinds)
+    _agree("arguments of body_graph", v.taken(1), kinds)
+    _agree("results of body_graph", v.returned(1), kinds)
+    must_be("number of results of cond_graph", len(condition), 1)
+    _one("the result of cond_graph", condition[0])
+    must_be("element type of the result of cond_graph", str(element_or_self(condition[0])), "i1")
     return _NOTHING
 
 
-_REDUCTIONS = ("all", "any", "max", "min", "product", "sum")
 RULES: Mapping[str, Rule] = {
-    **{f"reduce_{name}": _reduce for name in _REDUCTIONS},
+    **{f"reduce_{name}": _reduce for name in ("all", "any", "max", "min", "product", "sum")},
     "argmax": _argmax,
     "avg_pool2d": _average_pool,
     "cast_from_block_scaled": _from_blocks,
@@ -713,7 +581,7 @@ RULES: Mapping[str, Rule] = {
     "reshape": _reshape,
     "resize": _resize,
     "reverse": _reverse,
-    "rfft2d": _fft,
+    "rfft2d": _real_fft,
     "scatter": _scatter,
     "select": _select,
     "slice": _slice,

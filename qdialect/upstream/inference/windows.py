@@ -3,70 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from xdsl.ir import Attribute
-
-from qdialect.upstream.inference.view import View, demand
-from qdialect.upstream.shapes import Shape, listed, shape_of
+from qdialect.upstream.inference.view import View, at_least, must_be
+from qdialect.upstream.shapes import Shape, shape_of
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """How a window moves along each dimension."""
 
     size: Sequence[int]
     strides: Sequence[int]
     base: Sequence[int]
     spread: Sequence[int]
-    padding: Sequence[tuple[int, int]] | None
-    """None where it is known at run time only."""
+    padding: Sequence[tuple[int, int]]
 
     @staticmethod
-    def of(v: View, size: Sequence[int], *, base: str, spread: str) -> Window:
-        """From the attributes of an op; `base` and `spread` name those that dilate the input
-        and the window."""
+    def of(v: View, size: Sequence[int], dilations: tuple[str, str]) -> Window:
+        """From the attributes of an op; dilations: what they are called, of the input and of the
+        window."""
         rank = len(size)
-        lists: dict[str, Sequence[int]] = {}
-        for name in ("window_strides", base, spread, "window_reversal"):
-            numbers = v.integers(name) or (1,) * rank
-            demand(
-                len(numbers) == rank,
-                f"{name} must have {rank} numbers, one for each dimension, but has {len(numbers)}",
-            )
-            lists[name] = numbers
-        del lists["window_reversal"]
-        for name, numbers in {"window": [n for n in size if n >= 0], **lists}.items():
-            demand(min(numbers, default=1) > 0, f"{name} must be positive: {[*numbers]}")
-        return Window(size, *lists.values(), padding=_padding(v, rank))
+        lists: list[Sequence[int]] = []
+        for name in ("window_strides", *dilations, "window_reversal"):
+            (numbers,) = v.counted(rank, name) if v.integers(name) else ((1,) * rank,)
+            lists.append(numbers)
+            if name != "window_reversal":
+                at_least(1, name, numbers)
+        at_least(1, "window", [n for n in size if n >= 0])
+        padding: Any = v.attribute("padding")
+        if padding is None:
+            return Window(size, *lists[:3], [(0, 0)] * rank)
+        must_be("shape of padding", shape_of(padding.type), (rank, 2))
+        numbers = v.integers("padding")
+        return Window(size, *lists[:3], list(zip(numbers[::2], numbers[1::2], strict=True)))
 
     def extents(self, shape: Sequence[int]) -> Shape:
         """How many windows there are in an input."""
-        pads = self.padding
         return tuple(
             -1
-            if n < 0 or self.size[d] < 0 or pads is None
-            else _count(
-                pads[d][0] + _dilated(n, self.base[d]) + pads[d][1],
-                _dilated(self.size[d], self.spread[d]),
-                self.strides[d],
-            )
-            for d, n in enumerate(shape)
+            if min(n, size) < 0
+            else _count(low + _dilated(n, base) + high, _dilated(size, spread), stride)
+            for n, size, stride, base, spread, (low, high) in zip(shape, *self, strict=True)
         )
-
-
-def _padding(v: View, rank: int) -> Sequence[tuple[int, int]] | None:
-    found: Attribute | Any = v.attribute("padding")
-    if found is None:
-        return None if v.op.name == "stablehlo.dynamic_conv" else [(0, 0)] * rank
-    shape = shape_of(found.type)
-    demand(
-        shape == (rank, 2),
-        f"padding must have two numbers for each of {rank} dimensions, but is {listed(shape)}",
-    )
-    numbers = v.integers("padding")
-    return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _dilated(size: int, dilation: int) -> int:
