@@ -6,7 +6,7 @@ Invariant: equal constants are one, and a value is transposed to an order once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -28,6 +28,7 @@ from qdialect.lowerings.laid_out import LaidOut, Order, identity_order, permutat
 from qdialect.ops import keys_of, shape_of
 from qdialect.qparams import QParams
 from qdialect.quant import quant_element
+from qdialect.upstream import op_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -234,7 +235,12 @@ class NamedEmitter(BaseEmitter):
     """An emitter that builds ops of one dialect by name."""
 
     DIALECT: ClassVar[str]
-    DEFINITIONS: ClassVar[Mapping[str, type[Operation]]]
+
+    def create(self, name: str, **parts: Any) -> Operation:
+        """The op `name` of the dialect, of its class, which is made from its row."""
+        found = op_class(f"{self.DIALECT}.{name}", None)
+        assert found is not None, name
+        return found.create(**parts)
 
     def op(
         self,
@@ -245,7 +251,8 @@ class NamedEmitter(BaseEmitter):
         **properties: Attribute,
     ) -> SSAValue:
         """The op `name` of the dialect, with one tensor result."""
-        op = self.DEFINITIONS[f"{self.DIALECT}.{name}"].create(
+        op = self.create(
+            name,
             operands=operands,
             result_types=[TensorType(element, list(shape))],
             properties=properties,

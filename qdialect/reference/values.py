@@ -38,7 +38,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from qdialect.dialects.onnx import STRING, OpaqueType
-from qdialect.dialects.tosa.shape import ShapeType
+from qdialect.dialects.tosa import ShapeType
 from qdialect.errors import InputError, UnsupportedError, Where
 from qdialect.ops import ConstantOp, constant_array
 from qdialect.ops.locations import op_where

@@ -47,6 +47,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.upstream.inference import check as infer
 from qdialect.upstream.names import OTHER_DIALECTS
 from qdialect.upstream.operand_types import check_types
 from qdialect.upstream.states import inherent_as_attribute
@@ -115,7 +116,9 @@ def _made(row: Row) -> type[Operation]:
         *(trait() for word, trait in _TRAITS.items() if word in row.traits)
     )
     title = "".join(part.capitalize() for part in row.name.split(".", 1)[1].split("_"))
-    return irdl_op_definition(cast("Any", type(f"{title}Op", (IRDLOperation,), fields)))
+    made: Any = irdl_op_definition(cast("Any", type(f"{title}Op", (IRDLOperation,), fields)))
+    made.verify_ = _verify
+    return made
 
 
 def _field(name: str) -> str:
@@ -139,6 +142,7 @@ def _verify(op: Operation) -> None:
             raise VerifyException(f"requires attribute '{entry.name}'")
     check_types(op, row)
     check(op)
+    infer(op, row)
 
 
 def _verify_count(values: tuple[Value, ...], count: int, word: str) -> None:

@@ -1,7 +1,10 @@
-"""What ODS demands of the types of an op's operands and results, in upstream's words.
+"""What ODS demands of the types of an op's operands and results and of its attributes, in
+upstream's words.
 
     'arith.addi' op operand #0 must be signless-integer-like, but got 'f32'
     'arith.addi' op requires the same type for all operands and results
+    'tosa.conv2d' op attribute 'pad' failed to satisfy constraint: i64 dense array attribute with
+    exactly 4 elements
 
 The tables in `constraints` have the predicates (`tools/upstream_tables/constraints.py` makes them
 and says how they are written). A predicate that cannot be decided, of a type nobody knows or of
@@ -10,47 +13,54 @@ C++ without a word here, refuses nothing.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
+    ArrayAttr,
     ComplexType,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
     FunctionType,
     IndexType,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     Signedness,
+    StringAttr,
     TensorType,
+    UnitAttr,
     UnrankedMemRefType,
     UnrankedTensorType,
     UnregisteredAttr,
     VectorType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.upstream.table import Row, Value
+from qdialect.upstream.shapes import RANKED, SHAPED, element_or_self, layout_of, shape_of
+from qdialect.upstream.table import Row
+from qdialect.upstream.traits import TRAITS
 
 FOLDER = Path(__file__).parent / "constraints"
 MOST_TYPES = 1 << 14
 """The memory of types is emptied when it has so many."""
 
 _Test = Callable[[Attribute], "bool | None"]
-_SHAPED = (TensorType, VectorType, MemRefType, UnrankedTensorType, UnrankedMemRefType)
-_RANKED = (TensorType, VectorType, MemRefType)
 
 
 class Constraint:
-    """What a type must be; it remembers the types it was asked about."""
+    """What a type or attribute must be; it remembers the types it was asked about."""
 
     def __init__(self, predicate: str, name: str) -> None:
         self.name = name
-        self._test, rest = _parsed(predicate)
-        assert not rest, predicate
+        self._predicate = predicate
         #: by `id` of the type, which the entry refers to so that the `id` stays unique
         self._known: dict[int, tuple[Attribute, bool]] = {}
 
@@ -60,8 +70,16 @@ class Constraint:
         if known is None:
             if len(self._known) >= MOST_TYPES:
                 self._known.clear()
-            known = self._known[id(kind)] = kind, self._test(kind) is not False
+            known = self._known[id(kind)] = kind, self.holds(kind)
         return known[1]
+
+    def holds(self, attribute: Attribute) -> bool:
+        """The same of an attribute, which is not remembered."""
+        return self._test(attribute) is not False
+
+    @cached_property
+    def _test(self) -> _Test:
+        return _parsed(self._predicate)[0]
 
 
 class Match(NamedTuple):
@@ -77,6 +95,7 @@ class Demands(NamedTuple):
 
     operands: tuple[Constraint, ...]
     results: tuple[Constraint, ...]
+    attributes: Mapping[str, Constraint]
     traits: tuple[str, ...]
     matches: tuple[Match, ...]
 
@@ -85,7 +104,7 @@ class Demands(NamedTuple):
 def demands(name: str) -> Demands | None:
     """What is demanded of the op of this name; None if no table has it."""
     dialect, _, rest = name.partition(".")
-    constraints, rows = _table(dialect)
+    constraints, of_attributes, rows = _table(dialect)
     lines = rows.get(rest)
     if lines is None:
         return None
@@ -103,38 +122,50 @@ def demands(name: str) -> Demands | None:
         tuple(constraints[int(number)] for number in fields.get(key, "").split())
         for key in ("operands", "results")
     )
-    return Demands(operands, results, tuple(fields.get("traits", "").split()), tuple(matches))
+    named = [entry.partition("=") for entry in fields.get("attributes", "").split()]
+    attributes = {name: of_attributes[int(number)] for name, _, number in named}
+    traits = tuple(fields.get("traits", "").split())
+    return Demands(operands, results, attributes, traits, tuple(matches))
 
 
 @cache
-def _table(dialect: str) -> tuple[Sequence[Constraint], Mapping[str, list[str]]]:
+def _table(
+    dialect: str,
+) -> tuple[Sequence[Constraint], Sequence[Constraint], Mapping[str, list[str]]]:
     path = FOLDER / f"{dialect}.txt"
     if not path.exists():
-        return (), {}
+        return (), (), {}
     head, *parts = path.read_text().rstrip("\n").split("\nop ")
-    constraints: list[Constraint] = []
+    found: dict[str, list[Constraint]] = {"type": [], "attr": []}
     for line in head.splitlines():
-        predicate, _, name = line.split(" ", 2)[2].partition("\t")
-        constraints.append(Constraint(predicate, name))
+        kind, _, rest = line.split(" ", 2)
+        predicate, _, name = rest.partition("\t")
+        found[kind].append(Constraint(predicate, name))
     rows = {name: lines for name, *lines in (part.split("\n") for part in parts)}
-    return constraints, rows
+    return found["type"], found["attr"], rows
 
 
 def check_types(op: Operation, row: Row) -> None:
-    """VerifyException unless the types in `op` are what upstream demands."""
+    """VerifyException unless the types and attributes in `op` are what upstream demands."""
     found = demands(op.name)
     if found is None:
         return
-    operands = _groups(op, row.operands, op.operands, "operandSegmentSizes")
-    results = _groups(op, row.results, op.results, "resultSegmentSizes")
-    for word, groups, constraints, values in (
+    for name, constraint in found.attributes.items():
+        attribute = op.properties.get(name, op.attributes.get(name))
+        if attribute is not None and not constraint.holds(attribute):
+            raise VerifyException(
+                f"attribute '{name}' failed to satisfy constraint: {constraint.name}"
+            )
+    operands = groups(op, row, "operand")
+    results = groups(op, row, "result")
+    for word, members, constraints, values in (
         ("operand", operands, found.operands, row.operands),
         ("result", results, found.results, row.results),
     ):
         index = 0
-        if groups is None or len(constraints) != len(values):
+        if len(constraints) != len(values):
             continue
-        for group, constraint, value in zip(groups, constraints, values, strict=True):
+        for group, constraint, value in zip(members, constraints, values, strict=True):
             for member in group:
                 if not constraint.allows(member.type):
                     many = "variadic of " if value.repeat.startswith("*") else ""
@@ -142,33 +173,35 @@ def check_types(op: Operation, row: Row) -> None:
                         f"{word} #{index} must be {many}{constraint.name}, but got '{member.type}'"
                     )
                 index += 1
-    if operands is not None and results is not None:
-        named = dict(zip([v.name for v in row.operands], operands, strict=False))
-        named |= dict(zip([v.name for v in row.results], results, strict=False))
-        for match in found.matches:
-            _check_match(op, match, named)
+    named = dict(
+        zip(
+            [value.name for value in (*row.operands, *row.results)],
+            [*operands, *results],
+            strict=True,
+        )
+    )
+    for match in found.matches:
+        _check_match(op, match, named)
     for trait in found.traits:
-        _TRAITS[trait](op)
+        TRAITS[trait](op)
 
 
-def _groups(
-    op: Operation, values: Sequence[Value], members: Sequence[SSAValue], key: str
-) -> list[Sequence[SSAValue]] | None:
-    """The operands or results by value of the row; None where that cannot be told."""
-    repeated = [value for value in values if value.repeat]
-    sizes: list[int]
-    if len(repeated) <= 1:
-        rest = len(members) - (len(values) - len(repeated))
-        if rest < 0 or (not repeated and rest):
-            return None
-        sizes = [rest if value.repeat else 1 for value in values]
-    else:
+def groups(op: Operation, row: Row, word: str) -> list[Sequence[SSAValue]]:
+    """The operands or results (`word`) by value of the row; VerifyException if they do not fit."""
+    values, members = (
+        (row.operands, op.operands) if word == "operand" else (row.results, op.results)
+    )
+    repeated = sum(bool(value.repeat) for value in values)
+    rest = len(members) - (len(values) - repeated)
+    sizes = [rest // repeated if value.repeat else 1 for value in values]
+    if f"{word}-segments" in row.traits:
+        key = f"{word}SegmentSizes"
         segments = op.properties.get(key, op.attributes.get(key))
         if segments is None:
-            return None
-        sizes = list(cast("Any", segments).get_values())
-        if len(sizes) != len(values) or sum(sizes) != len(members):
-            return None
+            raise VerifyException(f"requires attribute '{key}'")
+        sizes = [*cast("Any", segments).get_values()]
+    if len(sizes) != len(values) or sum(sizes) != len(members):
+        raise VerifyException(f"{len(members)} {word}s cannot be divided into groups of {sizes}")
     found: list[Sequence[SSAValue]] = []
     first = 0
     for size in sizes:
@@ -233,11 +266,15 @@ def _not(parts: list[_Test]) -> _Test:
 
 def _element(parts: list[_Test]) -> _Test:
     def test(kind: Attribute) -> bool | None:
-        if isinstance(kind, (ComplexType, *_SHAPED)):
+        if isinstance(kind, (ComplexType, *SHAPED)):
             return parts[0](cast("Any", kind).element_type)
         return False
 
     return test
+
+
+def _typed(parts: list[_Test]) -> _Test:
+    return lambda attribute: parts[0](cast("Any", attribute).get_type())
 
 
 _COMBINED: Mapping[str, Callable[[list[_Test]], _Test]] = {
@@ -245,6 +282,7 @@ _COMBINED: Mapping[str, Callable[[list[_Test]], _Test]] = {
     "any": _any,
     "not": _not,
     "element": _element,
+    "typed": _typed,
 }
 
 
@@ -255,27 +293,40 @@ def _leaf(word: str) -> _Test:
     key, _, argument = word.partition(":")
     if key == "named":
         return lambda kind: _name(kind) == argument
+    if key == "dense-array":
+        return lambda attribute: (
+            isinstance(attribute, DenseArrayBase)
+            and str(cast("DenseArrayBase[Any]", attribute).elt_type) == argument
+        )
     number = int(argument)
-    if key == "signless":
-        return lambda kind: _is_integer(kind, Signedness.SIGNLESS, number)
+    if key in ("signless", "unsigned"):
+        return lambda kind: _is_integer(kind, Signedness[key.upper()], number)
     if key == "storage-width":
         return lambda kind: _storage_width(kind) == number
-    if key in ("extents!=", "extents=="):
-        equal = key.endswith("==")
-        return lambda kind: (
-            isinstance(kind, _RANKED) and all((n == number) == equal for n in kind.get_shape())
-        )
-    return _rank(key.removeprefix("rank"), number)
+    subject, comparison = key.rstrip("!=>"), key.lstrip("abcdefghijklmnopqrstuvwxyz-")
+    measure, holds = _MEASURES[subject], _COMPARISONS[comparison]
+
+    def test(kind: Attribute) -> bool | None:
+        numbers = measure(kind)
+        return numbers is not None and all(holds(n, number) for n in numbers)
+
+    return test
 
 
-def _rank(comparison: str, number: int) -> _Test:
-    compare: Mapping[str, Callable[[int], bool]] = {
-        "==": lambda rank: rank == number,
-        ">=": lambda rank: rank >= number,
-        ">": lambda rank: rank > number,
-    }
-    holds = compare[comparison]
-    return lambda kind: isinstance(kind, _RANKED) and holds(len(kind.get_shape()))
+_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+_MEASURES: Mapping[str, Callable[[Any], Sequence[int] | None]] = {
+    "extents": lambda kind: kind.get_shape() if isinstance(kind, RANKED) else None,
+    "rank": lambda kind: [len(kind.get_shape())] if isinstance(kind, RANKED) else None,
+    "shape-rank": lambda kind: [kind.rank.data],
+    "size": lambda attribute: [len(attribute)],
+    "value": lambda attribute: [attribute.value.data],
+}
+"""The numbers of a type or attribute that predicates compare."""
 
 
 def _is_integer(kind: Attribute, signedness: Signedness, width: int | None = None) -> bool | None:
@@ -291,6 +342,15 @@ def _is_integer(kind: Attribute, signedness: Signedness, width: int | None = Non
 
 def _storage_width(kind: Attribute) -> int:
     return cast("Any", kind).data.storage.width if kind.name.startswith("quant.") else 0
+
+
+def _axis_fits(kind: Attribute) -> bool:
+    """Whether a tensor has as many scales as its quantized dimension has places."""
+    element = element_or_self(kind)
+    if layout_of(element) != "axis":
+        return True
+    params, shape = cast("Any", element).data, shape_of(kind)
+    return shape is None or (params.axis < len(shape) and shape[params.axis] in (-1, params.count))
 
 
 def _name(kind: Attribute) -> str:
@@ -326,49 +386,32 @@ _PLAIN: Mapping[str, _Test] = {
     "memref": _is(MemRefType),
     "unranked-memref": _is(UnrankedMemRefType),
     "any-memref": _is(MemRefType, UnrankedMemRefType),
-    "shaped": _is(*_SHAPED),
+    "shaped": _is(*SHAPED),
     "quantized": lambda kind: _name(kind).startswith("quant."),
+    "per-tensor": lambda kind: layout_of(kind) == "tensor",
+    "per-axis": lambda kind: layout_of(kind) == "axis",
+    "unsigned-storage": lambda kind: not cast("Any", kind).data.storage.signed,
+    "axis-fits": _axis_fits,
+    "array-attr": _is(ArrayAttr),
+    "float-attr": _is(FloatAttr),
+    "integer-attr": _is(IntegerAttr),
+    "integer-elements-attr": lambda attribute: (
+        isinstance(attribute, DenseIntOrFPElementsAttr)
+        and not isinstance(attribute.get_element_type(), AnyFloat | ComplexType)
+    ),
+    "string-attr": _is(StringAttr),
+    "type-attr": _is(TypeAttribute),
+    "unit-attr": _is(UnitAttr),
     "signless": lambda kind: _is_integer(kind, Signedness.SIGNLESS),
     "unsigned": lambda kind: _is_integer(kind, Signedness.UNSIGNED),
     "signed": lambda kind: _is_integer(kind, Signedness.SIGNED),
     "value-semantics": _is(TensorType, UnrankedTensorType, VectorType),
-    "has-rank": _is(*_RANKED),
-    "static-shape": lambda kind: (
-        isinstance(kind, _RANKED) and all(n >= 0 for n in kind.get_shape())
-    ),
+    "has-rank": _is(*RANKED),
+    "static-shape": lambda kind: isinstance(kind, RANKED) and all(n >= 0 for n in kind.get_shape()),
 }
 
 
 # -- what types have in common ----------------------------------------------------
-
-
-def _shape(kind: Attribute) -> tuple[int, ...] | None:
-    """The shape of a type that has one; () of a scalar, None of a type without a rank."""
-    if isinstance(kind, UnrankedTensorType | UnrankedMemRefType):
-        return None
-    return tuple(kind.get_shape()) if isinstance(kind, _RANKED) else ()
-
-
-def _element_type(kind: Attribute) -> Attribute:
-    return cast("Any", kind).element_type if isinstance(kind, _SHAPED) else kind
-
-
-def _are_compatible(kinds: Sequence[Attribute]) -> bool:
-    """Whether shapes are equal where both are known."""
-    shaped = [isinstance(kind, _SHAPED) for kind in kinds]
-    if any(shaped) != all(shaped):
-        return False
-    shapes = [shape for shape in map(_shape, kinds) if shape is not None]
-    if len({len(shape) for shape in shapes}) > 1:
-        return False
-    return all(len({n for n in extents if n >= 0}) <= 1 for extents in zip(*shapes, strict=True))
-
-
-def _have_one_type(kinds: Sequence[Attribute]) -> bool:
-    first = kinds[0]
-    if all(kind is first or kind == first for kind in kinds):
-        return True
-    return len({_element_type(kind) for kind in kinds}) == 1 and _are_compatible(kinds)
 
 
 def _check_match(op: Operation, match: Match, named: Mapping[str, Sequence[SSAValue]]) -> None:
@@ -382,67 +425,15 @@ def _check_match(op: Operation, match: Match, named: Mapping[str, Sequence[SSAVa
             if not isinstance(kind, Attribute):
                 return
             kinds.append(kind)
-    if match.kind == "type":
-        holds = len(set(kinds)) <= 1
-    elif match.kind == "element-type":
-        holds = len(set(map(_element_type, kinds))) <= 1
-    elif match.kind == "rank":
-        ranks = {len(shape) for kind in kinds if (shape := _shape(kind)) is not None}
-        holds = len(ranks) <= 1
-    else:
-        holds = len({_shape(kind) for kind in kinds}) <= 1
-    if not holds:
+    measured = [found for kind in kinds if (found := _MATCHED[match.kind](kind)) is not None]
+    if len(set(measured)) > 1:
         raise VerifyException(f"failed to verify that {match.summary}")
 
 
-def _types_of(op: Operation, *, results: bool) -> list[Attribute]:
-    return [*op.operand_types, *(op.result_types if results else ())]
-
-
-def _one_type(op: Operation) -> None:
-    kinds = _types_of(op, results=True)
-    if kinds and not _have_one_type(kinds):
-        raise VerifyException("requires the same type for all operands and results")
-
-
-def _one_shape(op: Operation) -> None:
-    if not _are_compatible(_types_of(op, results=True)):
-        raise VerifyException("requires the same shape for all operands and results")
-
-
-def _one_operand_shape(op: Operation) -> None:
-    if not _are_compatible(_types_of(op, results=False)):
-        raise VerifyException("requires the same shape for all operands")
-
-
-def _one_element_type(op: Operation) -> None:
-    if len(set(map(_element_type, _types_of(op, results=True)))) > 1:
-        raise VerifyException("requires the same element type for all operands and results")
-
-
-def _one_operand_element_type(op: Operation) -> None:
-    if len(set(map(_element_type, _types_of(op, results=False)))) > 1:
-        raise VerifyException("requires the same element type for all operands")
-
-
-def _one_operand_type(op: Operation) -> None:
-    if len(set(_types_of(op, results=False))) > 1:
-        raise VerifyException("requires all operands to have the same type")
-
-
-def _one_tensor_shape(op: Operation) -> None:
-    if not _are_compatible(_types_of(op, results=True)):
-        raise VerifyException(
-            "failed to verify that input and output have the same tensor dimensions"
-        )
-
-
-_TRAITS: Mapping[str, Callable[[Operation], None]] = {
-    "same-input-output-dimensions": _one_tensor_shape,
-    "same-operands-and-result-type": _one_type,
-    "same-operands-and-result-shape": _one_shape,
-    "same-operands-and-result-element-type": _one_element_type,
-    "same-operands-element-type": _one_operand_element_type,
-    "same-operands-shape": _one_operand_shape,
-    "same-type-operands": _one_operand_type,
+_MATCHED: Mapping[str, Callable[[Attribute], object]] = {
+    "type": lambda kind: kind,
+    "element-type": element_or_self,
+    "rank": lambda kind: None if (shape := shape_of(kind)) is None else len(shape),
+    "shape": lambda kind: shape_of(kind) or (),
 }
+"""What must be equal."""

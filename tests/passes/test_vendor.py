@@ -37,7 +37,7 @@ from qdialect.behaviors import (
     axes,
 )
 from qdialect.context import QContext, new_context
-from qdialect.dialects.tosa.base import PROPAGATE
+from qdialect.dialects.tosa import PROPAGATE
 from qdialect.errors import QError, UsageError
 from qdialect.formats.mlir.write import module_text
 from qdialect.lowerings.errors import Unlowerable

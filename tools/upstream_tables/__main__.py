@@ -22,6 +22,9 @@ CONSTRAINTS = Path(__file__).parents[2] / "qdialect/upstream/constraints"
 TABLES = Path(__file__).parents[2] / "qdialect/upstream/tables"
 HANDWRITTEN = Path(__file__).parent / "handwritten.txt"
 
+INPUT_LANGUAGES = frozenset(("tosa", "stablehlo", "chlo"))
+"""The dialects whose attributes are verified, too."""
+
 #: beside definitions: C++ that MLIR generates for linalg's named ops
 BODIES = "LinalgNamedStructuredOps.yamlgen.cpp.inc"
 
@@ -110,12 +113,12 @@ def table(files: list[Path], include: list[Path], overrides: Mapping[str, Overri
     return "\n".join(parts) + "\n"
 
 
-def constraints(files: list[Path], include: list[Path]) -> str:
+def constraints(files: list[Path], include: list[Path], *, attributes: bool) -> str:
     """The text of the table of what the types in the ops in `files` must be."""
     tblgen = shutil.which("llvm-tblgen")
     if tblgen is None:
         raise SystemExit("llvm-tblgen is not on the PATH")
-    made = Constraints()
+    made = Constraints(attributes)
     for file in files:
         made.add(Records(file, include, tblgen))
     return made.text()
@@ -138,7 +141,11 @@ def main(arguments: list[str] | None = None) -> int:
     for dialects, root, include in sources:
         for dialect, files in dialects.items():
             if args.only in (None, dialect):
-                demanded = constraints([root / file for file in files], include)
+                demanded = constraints(
+                    [root / file for file in files],
+                    include,
+                    attributes=dialect in INPUT_LANGUAGES,
+                )
                 (CONSTRAINTS / f"{dialect}.txt").write_text(demanded)
                 text = table([root / file for file in files], include, overrides)
                 (TABLES / f"{dialect}.txt").write_text(text)

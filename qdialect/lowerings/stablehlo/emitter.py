@@ -31,7 +31,6 @@ from qdialect.lowerings.preconditions import fill_code
 from qdialect.ops.constants import payload
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType, storage_type
-from qdialect.upstream import op_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,21 +38,11 @@ if TYPE_CHECKING:
 _STORAGES = ("i8", "i16", "i32")
 
 
-class _Rows(dict[str, type[Operation]]):
-    """The classes of ops, each made from its row when it is first written."""
-
-    def __missing__(self, name: str) -> type[Operation]:
-        found = op_class(name, None)
-        assert found is not None, name
-        return found
-
-
 class Emitter(NamedEmitter):
     """Collects StableHLO operations. Values keep their quantized types, so there is nothing
     to state beside them."""
 
     DIALECT: ClassVar[str] = "stablehlo"
-    DEFINITIONS: ClassVar[Mapping[str, type[Operation]]] = _Rows()
 
     def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
         """`stablehlo.constant`, of the stored integers of a quantized type."""
@@ -62,9 +51,7 @@ class Emitter(NamedEmitter):
             element = storage_type(element.qparams)
         stored = TensorType(element, list(kind.get_shape()))
         values = payload(array, stored, self.session.blobs)
-        return self.DEFINITIONS["stablehlo.constant"].create(
-            result_types=[kind], properties={"value": values}
-        )
+        return self.create("constant", result_types=[kind], properties={"value": values})
 
     def mark(self, x: LaidOut) -> None:
         """Nothing: the types say what integers mean."""
@@ -184,12 +171,11 @@ class Emitter(NamedEmitter):
         element = element_of(operands[0])
         scalar = TensorType(element, [])
         block = Block(arg_types=[scalar, scalar])
-        body = self.DEFINITIONS[f"stablehlo.{combine}"].create(
-            operands=list(block.args), result_types=[scalar]
-        )
-        last = self.DEFINITIONS["stablehlo.return"].create(operands=list(body.results))
+        body = self.create(combine, operands=list(block.args), result_types=[scalar])
+        last = self.create("return", operands=list(body.results))
         block.add_ops([body, last])
-        op = self.DEFINITIONS[f"stablehlo.{name}"].create(
+        op = self.create(
+            name,
             operands=list(operands),
             result_types=[TensorType(element, list(shape))],
             properties=properties,

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.tosa.base import PROPAGATE
+from qdialect.dialects.tosa import PROPAGATE
 from qdialect.lowerings.emitter import INTEGERS, Lowering, integers, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut

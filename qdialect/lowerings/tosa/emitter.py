@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.dialects import tosa
+from qdialect.dialects.tosa import ShapeType
 from qdialect.lowerings.emitter import INTEGERS, NamedEmitter, element_of, integer_type, integers
 from qdialect.lowerings.laid_out import reordered
 from qdialect.ops import shape_of
@@ -35,14 +35,11 @@ class Emitter(NamedEmitter):
     """Collects TOSA operations."""
 
     DIALECT: ClassVar[str] = "tosa"
-    DEFINITIONS: ClassVar[Mapping[str, type[Operation]]] = {
-        op.name: op for op in tosa.TOSA.operations
-    }
 
     def constant_op(self, array: NDArray[Any], kind: TensorType[Any]) -> Operation:
         """`tosa.const`."""
         values = payload(array, kind, self.session.blobs)
-        return tosa.ConstOp.create(result_types=[kind], properties={"values": values})
+        return self.create("const", result_types=[kind], properties={"values": values})
 
     def scalar(self, number: int, width: int) -> SSAValue:
         """A tensor of one integer."""
@@ -63,8 +60,9 @@ class Emitter(NamedEmitter):
             kind = TensorType(IndexType(), [len(extents)])
             data = np.array(extents, np.int64).tobytes()
             values = DenseIntOrFPElementsAttr(kind, BytesAttr(data))
-            shape = tosa.ConstShapeOp.create(
-                result_types=[tosa.ShapeType(IntAttr(len(extents)))],
+            shape = self.create(
+                "const_shape",
+                result_types=[ShapeType(IntAttr(len(extents)))],
                 properties={"values": values},
             )
             self.constants.append(shape)

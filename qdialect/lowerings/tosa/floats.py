@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import IntegerType, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.tosa.base import PROPAGATE
+from qdialect.dialects.tosa import PROPAGATE
 from qdialect.lowerings.emitter import Lowering, element_of, integer_type, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.floats.algebra import Algebra, Function, Logic, Order, Pair

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.tosa.base import PROPAGATE
+from qdialect.dialects.tosa import PROPAGATE
 from qdialect.lowerings.emitter import Lowering, element_of, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, identity_order

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.tosa.base import PROPAGATE
+from qdialect.dialects.tosa import PROPAGATE
 from qdialect.lowerings.emitter import Lowering, element_of
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, Order, channels_last

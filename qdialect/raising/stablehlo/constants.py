@@ -13,9 +13,9 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Operation
 
 from qdialect.context import QContext
+from qdialect.dialects.attributes import attribute, integer_of, integers_of
 from qdialect.ops.constants import DTYPES, BlobAttr, dense_array, element_name
 from qdialect.quant import quant_element
-from qdialect.raising.stablehlo.facts import attribute, integer, integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def constant_result(
     if name == "broadcast_in_dim":
         # A view, however large the result is.
         placed = [1] * len(shape)
-        for d, n in zip(integers(op, "broadcast_dimensions"), operands[0].shape, strict=True):
+        for d, n in zip(integers_of(op, "broadcast_dimensions"), operands[0].shape, strict=True):
             placed[d] = n
         return np.broadcast_to(operands[0].reshape(placed), shape)
     if int(np.prod(shape, dtype=np.int64)) > _MOST_ELEMENTS:
@@ -52,14 +52,14 @@ def constant_result(
     if name == "reshape":
         return operands[0].reshape(shape)
     if name == "transpose":
-        return operands[0].transpose(integers(op, "permutation"))
+        return operands[0].transpose(integers_of(op, "permutation"))
     if name == "reverse":
-        return np.flip(operands[0], integers(op, "dimensions"))
+        return np.flip(operands[0], integers_of(op, "dimensions"))
     if name == "slice":
-        bounds = (integers(op, n) for n in ("start_indices", "limit_indices", "strides"))
+        bounds = (integers_of(op, n) for n in ("start_indices", "limit_indices", "strides"))
         return operands[0][tuple(slice(*part) for part in zip(*bounds, strict=True))]
     if name == "concatenate":
-        return np.concatenate(operands, integer(op, "dimension"))
+        return np.concatenate(operands, integer_of(op, "dimension"))
     return _converted(op, operands[0]) if name == "convert" else None
 
 
@@ -89,7 +89,7 @@ def _elements(op: Operation, shape: tuple[int, ...], at: QContext) -> Array | No
 
 
 def _iota(op: Operation, shape: tuple[int, ...]) -> Array | None:
-    dtype, dimension = _dtype(op), integer(op, "iota_dimension")
+    dtype, dimension = _dtype(op), integer_of(op, "iota_dimension")
     if dtype is None or dtype.kind not in "iuf":
         return None
     along = [1] * len(shape)

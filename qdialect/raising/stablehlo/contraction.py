@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
+from qdialect.dialects.attributes import attribute, integer_of, integers_of, pairs_of
 from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr
 from qdialect.lowerings.laid_out import Order, identity_order
 from qdialect.ops import ReshapeOp, shape_of
@@ -24,7 +25,7 @@ from qdialect.quant import UniformType, quant_element
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
 from qdialect.raising.stablehlo.elementwise import in_floats
-from qdialect.raising.stablehlo.facts import attribute, integer, integers, padding, qparams, record
+from qdialect.raising.stablehlo.facts import qparams, record
 from qdialect.raising.stablehlo.integer_form import read_as, signless_width, unit_codes
 from qdialect.raising.stablehlo.raiser import Handler, Raiser, is_quantized, result_element
 from qdialect.verify.verifier import op_error
@@ -93,19 +94,19 @@ def convolution(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     rank = len(spatial)
     if rank not in _CONVOLUTIONS:
         raise Unraisable("rank", f"it has {rank} spatial dimensions")
-    if integer(op, "batch_group_count", 1) != 1:
+    if integer_of(op, "batch_group_count", 1) != 1:
         raise Unraisable("batch-groups", "it groups its batch")
     ones = (1,) * rank
-    strides = integers(op, "window_strides", ones)
-    base = integers(op, "lhs_dilation", ones)
-    dilations = integers(op, "rhs_dilation", ones)
-    pads = padding(op, rank)
-    groups = integer(op, "feature_group_count", 1)
+    strides = integers_of(op, "window_strides", ones)
+    base = integers_of(op, "lhs_dilation", ones)
+    dilations = integers_of(op, "rhs_dilation", ones)
+    pads = pairs_of(op, "padding", rank)
+    groups = integer_of(op, "feature_group_count", 1)
     x, w = operands
     x_order = _order(layouts[0], ("b", "f", *spatial))
     w_order = _order(layouts[1], ("o", "i", *spatial))
     order = _order(layouts[2], ("b", "f", *spatial))
-    flips = [d for d, flip in enumerate(integers(op, "window_reversal", (0,) * rank)) if flip]
+    flips = [d for d, flip in enumerate(integers_of(op, "window_reversal", (0,) * rank)) if flip]
     if base != ones:
         return _transposed(
             r, op, (x, x_order), (w, layouts[1]), order, (strides, base, dilations, pads, groups)
@@ -160,7 +161,7 @@ def _transposed(
     extra = [max(-h, 0) for h in high]
     if min(low) < 0 or any(e >= s for e, s in zip(extra, base, strict=True)):
         raise Unraisable("pads", "it puts more around its input than the kernel reaches")
-    reversed_already = integers(op, "window_reversal", (0,) * rank)
+    reversed_already = integers_of(op, "window_reversal", (0,) * rank)
     dims = [layout.index(str(d)) for d in range(rank) if not reversed_already[d]]
     weight = _flipped(r, weight, dims)
     spatial = [str(d) for d in range(rank)]

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
+from qdialect.dialects.attributes import keyword_of
 from qdialect.lowerings.laid_out import Order, identity_order
 from qdialect.lowerings.stablehlo.rescale import pair_may_tie
 from qdialect.ops import ExpandOp, shape_of
@@ -21,7 +22,7 @@ from qdialect.ops.base import NNOp
 from qdialect.quant import DCastOp, QCastOp, UniformType, expressed_type, quant_element
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised, inverted
-from qdialect.raising.stablehlo.facts import qparams, real_scalar, scalar_of, shrunk, word
+from qdialect.raising.stablehlo.facts import qparams, real_scalar, scalar_of, shrunk
 from qdialect.raising.stablehlo.raiser import Handler, Raiser, is_quantized, result_element
 from qdialect.verify.verifier import op_error
 
@@ -255,8 +256,8 @@ def _clamp(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
 
 
 def _compare(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
-    mode = word(op, "comparison_direction").lower()
-    if word(op, "compare_type") == "TOTALORDER":
+    mode = keyword_of(op, "comparison_direction").lower()
+    if keyword_of(op, "compare_type") == "TOTALORDER":
         raise Unraisable("comparison", "it orders NaN and signed zeros")
     if is_quantized(op) and len({quant_element(v.type) for v in op.operands}) > 1:
         raise Unraisable("type", "its operands are quantized differently")

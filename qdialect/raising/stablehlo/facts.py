@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    DenseIntOrFPElementsAttr,
-    IntegerAttr,
-    TensorType,
-)
-from xdsl.ir import Attribute, Data, Operation, Region
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, Region
 
+from qdialect.dialects.attributes import required
 from qdialect.dialects.stablehlo.attributes import RecordAttr
 from qdialect.qparams import QParams
 from qdialect.quant import quant_element
@@ -24,53 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def attribute(op: Operation, name: str) -> Attribute | None:
-    """A property, or an attribute of that name."""
-    found = op.properties.get(name)
-    return op.attributes.get(name) if found is None else found
-
-
-def integers(op: Operation, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
-    """A list of integers; Unraisable without one and without a default."""
-    found = attribute(op, name)
-    if isinstance(found, DenseArrayBase):
-        return tuple(int(v) for v in cast("DenseArrayBase[Any]", found).get_values())
-    if isinstance(found, DenseIntOrFPElementsAttr):
-        return tuple(int(cast("Any", v)) for v in found.get_values())
-    if isinstance(found, ArrayAttr):
-        items = cast("ArrayAttr[Attribute]", found).data
-        return tuple(i.value.data for i in items if isinstance(i, IntegerAttr))
-    if default is None:
-        raise Unraisable("attribute", f"it does not say '{name}'")
-    return default
-
-
-def integer(op: Operation, name: str, default: int = 0) -> int:
-    """One integer."""
-    found = attribute(op, name)
-    return found.value.data if isinstance(found, IntegerAttr) else default
-
-
-def padding(op: Operation, rank: int) -> list[tuple[int, int]]:
-    """Before and after each dimension."""
-    numbers = list(integers(op, "padding", (0,) * (2 * rank)))
-    if len(numbers) == 1:  # a splat
-        numbers *= 2 * rank
-    return list(zip(numbers[::2], numbers[1::2], strict=True))
-
-
-def word(op: Operation, name: str, default: str = "") -> str:
-    """The case of an enumeration."""
-    found = attribute(op, name)
-    return str(cast("Data[Any]", found).data) if isinstance(found, Data) else default
-
-
-def record(op: Operation, name: str) -> dict[str, Any]:
+def record(op: Operation, name: str) -> Mapping[str, Any]:
     """The fields of a record."""
-    found = attribute(op, name)
-    if not isinstance(found, RecordAttr):
-        raise Unraisable("attribute", f"it does not say '{name}'")
-    return dict(found.values)
+    return cast("RecordAttr", required(op, name)).values
 
 
 def body_name(region: Region) -> str:

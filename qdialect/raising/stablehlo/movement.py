@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
+from qdialect.dialects.attributes import integer_of, integers_of
 from qdialect.lowerings.laid_out import identity_order
 from qdialect.ops import ReshapeOp, shape_of
 from qdialect.ops.reduction import ReduceOp
@@ -18,7 +19,7 @@ from qdialect.quant import element_type, quant_element
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
 from qdialect.raising.stablehlo.elementwise import common_order
-from qdialect.raising.stablehlo.facts import integer, integers, qparams, record, scalar_of
+from qdialect.raising.stablehlo.facts import qparams, record, scalar_of
 from qdialect.raising.stablehlo.raiser import Handler, Raiser
 
 
@@ -48,7 +49,7 @@ def _moved_element(value: SSAValue) -> object:
 
 def _transpose(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """Another order, and no op."""
-    (x,), perm = operands, integers(op, "permutation")
+    (x,), perm = operands, integers_of(op, "permutation")
     if x.array is not None:
         raise Unraisable("constant", "its operand is a constant that is not computed")
     return Raised(tuple(x.order[p] for p in perm), x.value)
@@ -82,7 +83,7 @@ def extended(r: Raiser, value: SSAValue, shape: Sequence[int]) -> SSAValue:
 
 def _broadcast(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     (x,), shape = operands, shape_of(op.results[0])
-    dims = integers(op, "broadcast_dimensions")
+    dims = integers_of(op, "broadcast_dimensions")
     params = qparams(x)
     if params is not None and not params.is_per_tensor:
         raise Unraisable("axis", "it repeats what has parameters along a dimension")
@@ -111,7 +112,7 @@ def _broadcast(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
 def _slice(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     (x,) = operands
     starts, stops, steps = (
-        along(x, integers(op, name)) for name in ("start_indices", "limit_indices", "strides")
+        along(x, integers_of(op, name)) for name in ("start_indices", "limit_indices", "strides")
     )
     return Raised(x.order, r.op(nn.SliceOp, r.value(x), starts=starts, stops=stops, steps=steps))
 
@@ -128,7 +129,7 @@ def _starts(op: Operation, operands: Sequence[Raised], sizes: Sequence[int]) -> 
 
 def _dynamic_slice(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     x, *indices = operands
-    sizes = integers(op, "slice_sizes")
+    sizes = integers_of(op, "slice_sizes")
     first = _starts(op, indices, sizes)
     starts = along(x, first)
     stops = along(x, [a + n for a, n in zip(first, sizes, strict=True)])
@@ -148,8 +149,8 @@ def _pad(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """With one number; where it is negative, elements are cut off."""
     x, fill = operands
     _same_type(op)
-    low, high = (along(x, integers(op, f"edge_padding_{side}")) for side in ("low", "high"))
-    if any(integers(op, "interior_padding")):
+    low, high = (along(x, integers_of(op, f"edge_padding_{side}")) for side in ("low", "high"))
+    if any(integers_of(op, "interior_padding")):
         raise Unraisable("pads", "it puts numbers between elements")
     number = scalar_of(fill)
     if number is None:
@@ -183,7 +184,7 @@ def _padded_codes(
 def _concatenate(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     _same_type(op)
     order = common_order(operands, operands[0].rank)
-    axis = order[integer(op, "dimension")]
+    axis = order[integer_of(op, "dimension")]
     values = [r.value(x, order) for x in operands]
     first = quant_element(values[0].type)
     if first is not None and first.qparams.axis == axis:
@@ -193,7 +194,7 @@ def _concatenate(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised
 
 def _reverse(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     (x,) = operands
-    axes = [x.order[d] for d in integers(op, "dimensions")]
+    axes = [x.order[d] for d in integers_of(op, "dimensions")]
     return Raised(x.order, r.op(nn.FlipOp, r.value(x), axes=axes))
 
 
@@ -204,7 +205,7 @@ def _gather(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """Rows along one dimension: an embedding, or a lookup in a table by the bits of codes."""
     x, indices = operands
     numbers = record(op, "dimension_numbers")
-    sizes = integers(op, "slice_sizes")
+    sizes = integers_of(op, "slice_sizes")
     mapped, dropped = numbers["start_index_map"], numbers["collapsed_slice_dims"]
     offsets, vector = numbers["offset_dims"], numbers["index_vector_dim"] or 0
     if numbers["operand_batching_dims"] or len(mapped) != 1 or tuple(dropped) != tuple(mapped):

@@ -11,13 +11,14 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation
 
 from qdialect import ops as nn
+from qdialect.dialects.attributes import integers_of, pairs_of
 from qdialect.ops import shape_of
 from qdialect.ops.base import NNOp
 from qdialect.quant import SCastOp, UniformType, element_type, quant_element, storage_type
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
 from qdialect.raising.stablehlo.elementwise import function
-from qdialect.raising.stablehlo.facts import body_name, integers, padding, qparams, scalar_of
+from qdialect.raising.stablehlo.facts import body_name, qparams, scalar_of
 from qdialect.raising.stablehlo.raiser import Handler, Raiser, result_element
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _reduce(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     name = _body(op)
     x, init = operands
     _begins(op, x, init, name)
-    dims = integers(op, "dimensions")
+    dims = integers_of(op, "dimensions")
     axes = sorted(x.order[d] for d in dims)
     params = qparams(x)
     if params is not None and params.axis is not None:
@@ -87,9 +88,9 @@ def _reduce_window(
     x, init = operands
     _begins(op, x, init, name)
     ones = (1,) * x.rank
-    size = integers(op, "window_dimensions", ones)
-    strides, base = integers(op, "window_strides", ones), integers(op, "base_dilations", ones)
-    dilations, pads = integers(op, "window_dilations", ones), padding(op, x.rank)
+    size = integers_of(op, "window_dimensions", ones)
+    strides, base = integers_of(op, "window_strides", ones), integers_of(op, "base_dilations", ones)
+    dilations, pads = integers_of(op, "window_dilations", ones), pairs_of(op, "padding", x.rank)
     params = qparams(x)
     if params is not None and params.axis is not None:
         raise Unraisable("axis", "its parameters vary along a dimension")
@@ -146,7 +147,7 @@ def average_pool(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised
     if counts is None or counts.dtype.kind != "f" or any(v not in r.known for v in sums.operands):
         return None
     rank = len(shape_of(sums.operands[0]))
-    size = integers(sums, "window_dimensions", (1,) * rank)
+    size = integers_of(sums, "window_dimensions", (1,) * rank)
     if (counts == prod(size)).all():
         includes = True
     elif np.array_equal(counts, _counted(sums)):
@@ -166,9 +167,9 @@ def _counted(op: Operation) -> NDArray[np.float64]:
     shape = shape_of(op.operands[0])
     ones = (1,) * len(shape)
     names = ("window_dimensions", "window_strides", "window_dilations")
-    size, strides, dilations = (integers(op, name, ones) for name in names)
+    size, strides, dilations = (integers_of(op, name, ones) for name in names)
     counts = np.ones((), np.float64)
-    for d, (low, _) in enumerate(padding(op, len(shape))):
+    for d, (low, _) in enumerate(pairs_of(op, "padding", len(shape))):
         first = np.arange(shape_of(op.results[0])[d]) * strides[d] - low
         places = first[:, None] + np.arange(size[d]) * dilations[d]
         inside = ((places >= 0) & (places < shape[d])).sum(1)

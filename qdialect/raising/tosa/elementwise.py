@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.tosa.attributes import keyword_of, number_of
+from qdialect.dialects.attributes import keyword_of, number_of
 from qdialect.ops.base import NNOp
 from qdialect.qparams import QParams
 from qdialect.quant import UniformType

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import TensorType, UnregisteredOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.tosa.attributes import attribute, flag_of, integers_of, keyword_of
+from qdialect.dialects.attributes import attribute, flag_of, integers_of, keyword_of
 from qdialect.errors import InputError
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.tensor_attributes import tensor_attribute_array

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.tosa.attributes import integer_of, integers_of
+from qdialect.dialects.attributes import integer_of, integers_of
 from qdialect.lowerings.laid_out import Order, identity_order
 from qdialect.qparams import QParams
 from qdialect.raising.errors import Unraisable

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from qdialect import ops as nn
-from qdialect.dialects.tosa.attributes import integer_of, integers_of, keyword_of
+from qdialect.dialects.attributes import integer_of, integers_of, keyword_of
 from qdialect.lowerings.laid_out import channels_last
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.base import NNOp

@@ -9,10 +9,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.tosa import ConstOp
 from qdialect.ops.constants import payload
 from qdialect.raising.raised import Builder, Raised
 from qdialect.raising.tosa.meanings import Meanings
+from qdialect.upstream import op_class
 
 
 class Raiser(Builder):
@@ -32,7 +32,9 @@ class Raiser(Builder):
         key = (x.array.tobytes(), kind)
         if key not in self._constants:
             values = payload(x.array, kind, self.session.blobs)
-            made = ConstOp.create(result_types=[kind], properties={"values": values})
+            const = op_class("tosa.const", None)
+            assert const is not None
+            made = const.create(result_types=[kind], properties={"values": values})
             self._constants[key] = self.append(made).results[0]
         return self._constants[key]
 

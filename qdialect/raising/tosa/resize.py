@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation
 
 from qdialect import ops as nn
-from qdialect.dialects.tosa.attributes import keyword_of
+from qdialect.dialects.attributes import keyword_of
 from qdialect.lowerings.laid_out import channels_last
 from qdialect.ops import shape_of
 from qdialect.ops.base import NNOp, ranked

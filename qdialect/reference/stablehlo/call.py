@@ -14,20 +14,23 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    BoolAttr,
     ComplexType,
-    DenseArrayBase,
-    DenseIntOrFPElementsAttr,
-    IntegerAttr,
     IntegerType,
     Signedness,
-    StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, Data, Operation, Region
+from xdsl.ir import Attribute, Operation, Region
 
-from qdialect.errors import InputError, UnsupportedError
+from qdialect.dialects.attributes import (
+    attribute,
+    flag_of,
+    integer_of,
+    integers_of,
+    keyword_of,
+    pairs_of,
+    required,
+)
+from qdialect.errors import UnsupportedError
 from qdialect.quant import element_type
 from qdialect.reference.values import Array, Evaluation, Runner, op_name
 
@@ -81,57 +84,31 @@ class Call:
 
     def attribute(self, name: str) -> Attribute | None:
         """A property, or an attribute of that name; None without one."""
-        found = self.op.properties.get(name)
-        return self.op.attributes.get(name) if found is None else found
+        return attribute(self.op, name)
 
     def require(self, name: str) -> Attribute:
         """As `attribute`; InputError without one."""
-        found = self.attribute(name)
-        if found is None:
-            raise InputError(f"'{self.name}' op has no attribute '{name}'", code="bad-op")
-        return found
+        return required(self.op, name)
 
     def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
         """An array, or a list of dense elements, of integers."""
-        found = self.attribute(name)
-        if found is None:
-            if default is None:
-                raise InputError(f"'{self.name}' op has no attribute '{name}'", code="bad-op")
-            return tuple(default)
-        return integers_of(found)
+        return integers_of(self.op, name, default)
 
     def pairs(self, name: str, count: int) -> NDArray[np.int64]:
         """Two numbers for each dimension, 0 where nothing is said (`padding`)."""
-        found = self.attribute(name)
-        if found is None:
-            return np.zeros((count, 2), np.int64)
-        values = np.array(integers_of(found), np.int64)
-        if values.size == 1:  # a splat
-            values = np.repeat(values, 2 * count)
-        return values.reshape(count, 2)
+        return np.array(pairs_of(self.op, name, count), np.int64).reshape(count, 2)
 
     def integer(self, name: str, default: int | None = None) -> int:
         """One integer."""
-        found = self.attribute(name)
-        if isinstance(found, IntegerAttr):
-            return found.value.data
-        if found is None and default is not None:
-            return default
-        raise InputError(f"'{self.name}' op has no integer '{name}'", code="bad-op")
+        return integer_of(self.op, name, default)
 
     def flag(self, name: str) -> bool:
         """A bool; false without one."""
-        found = self.attribute(name)
-        return isinstance(found, IntegerAttr) and bool(cast(BoolAttr, found).value.data)
+        return flag_of(self.op, name)
 
     def word(self, name: str, default: str = "") -> str:
         """The case of an enumeration, or a string."""
-        found = self.attribute(name)
-        if isinstance(found, StringAttr):
-            return found.data
-        if isinstance(found, Data):
-            return str(cast("Data[Any]", found).data)
-        return default
+        return keyword_of(self.op, name, default)
 
     # -- regions ----------------------------------------------------------
 
@@ -145,20 +122,6 @@ class Call:
         if self.evaluation.runner is None:
             raise UnsupportedError(f"'{self.name}' is computed in a function only")
         return self.evaluation.runner
-
-
-def integers_of(attribute: Attribute) -> tuple[int, ...]:
-    """The integers of an array, of dense elements or of a list of integers."""
-    if isinstance(attribute, DenseArrayBase):
-        return tuple(int(v) for v in attribute.get_values())
-    if isinstance(attribute, DenseIntOrFPElementsAttr):
-        return tuple(int(v) for v in attribute.get_values())
-    if isinstance(attribute, ArrayAttr):
-        items = cast("ArrayAttr[Attribute]", attribute).data
-        return tuple(i.value.data for i in items if isinstance(i, IntegerAttr))
-    if isinstance(attribute, IntegerAttr):
-        return (attribute.value.data,)
-    raise InputError(f"{attribute} holds no integers", code="bad-op")
 
 
 def static_shape(kind: Attribute) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from xdsl.ir import Operation, Region
 
-from qdialect.dialects.tosa.attributes import attribute, required
+from qdialect.dialects.attributes import attribute, required
 from qdialect.errors import InputError
 from qdialect.reference.tosa.values import elements
 from qdialect.reference.values import Array, Evaluation, place

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from xdsl.ir import Operation
 
-from qdialect.dialects.tosa.attributes import flag_of, keyword_of
+from qdialect.dialects.attributes import flag_of, keyword_of
 from qdialect.errors import UnsupportedError
 from qdialect.reference.tosa.values import (
     bounds,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from xdsl.ir import Operation
 
-from qdialect.dialects.tosa.attributes import flag_of, number_of
+from qdialect.dialects.attributes import flag_of, number_of
 from qdialect.reference.tosa.values import (
     bounds,
     broadcast_ranks,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
-from qdialect.dialects.tosa.attributes import flag_of, integer_of, integers_of
+from qdialect.dialects.attributes import flag_of, integer_of, integers_of
 from qdialect.errors import InputError
 from qdialect.reference.tosa.values import elements, ignores_nan, is_float, longs, reals, result
 from qdialect.reference.values import Array, Evaluation, Kernel

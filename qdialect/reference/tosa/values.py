@@ -14,7 +14,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
-from qdialect.dialects.tosa.attributes import keyword_of, required
+from qdialect.dialects.attributes import keyword_of, required
 from qdialect.ops.tensor_attributes import tensor_attribute_array, tensor_attribute_type
 from qdialect.qparams import Storage
 from qdialect.quant import element_type, quant_element

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from xdsl.ir import Operation
 
-from qdialect.dialects.tosa.attributes import integers_of, keyword_of
+from qdialect.dialects.attributes import integers_of, keyword_of
 from qdialect.reference.tosa.conversion import scaled
 from qdialect.reference.tosa.values import (
     Doubles,
