@@ -68,7 +68,8 @@ class Statement:
 
     def laws(self, storage: str) -> tuple[Law, Law, Law] | None:
         """The laws of the engines in `ALL`; None of a storage that nobody has measured."""
-        found: Laws | None = {"u8": self.u8, "i8": self.i8, "i16": self.i16}.get(storage)
+        stated: Mapping[str, Laws] = {"u8": self.u8, "i8": self.i8, "i16": self.i16}
+        found = stated.get(storage)
         return (found, found, found) if isinstance(found, str) else found
 
     def parts(self, node: Node) -> list[Part]:
