@@ -77,6 +77,13 @@ class Maker:
         self.values.append(values)
         return made
 
+    def above_zero(self, number: int) -> None:
+        """Leave codes of an input that stand for positive numbers, also 3 codes further up."""
+        zero = int(np.ravel(self.inputs[number]["zero_points"])[0])
+        values = self.values[number]
+        most = np.iinfo(values.dtype).max
+        self.values[number] = np.maximum(values, values.dtype.type(min(zero + 4, most)))
+
     def plain(self, values: Array, name: str) -> dict[str, Any]:
         """An input of plain numbers."""
         kinds = {"float32": "FLOAT32", "int32": "INT32", "int64": "INT64", "bool": "BOOL"}
@@ -145,6 +152,8 @@ class Maker:
 Make = Callable[[Maker], "Case | None"]
 CASES: dict[str, Make] = {}
 """A maker of a case for each op."""
+DRAWN: dict[str, Callable[[Maker], None]] = {}
+"""What gives a maker the tensors and the op of a case, whether LiteRT has a kernel or not."""
 KINDS = ("f32", "i8", "u8", "i16")
 
 
@@ -157,6 +166,7 @@ def _case(name: str, *kinds: str) -> Callable[[Callable[[Maker], None]], Any]:
             return m.case()
 
         CASES[name] = made
+        DRAWN[name] = make
         return make
 
     return register
@@ -282,6 +292,8 @@ def _binary(name: str, *kinds: str, fused: bool = True) -> None:
             options["fused_activation_function"] = _activation(m)
         if name in ("ADD", "SUB") and m.kind == "i16":
             options["pot_scale_int16"] = False
+        if name == "DIV" and not m.is_float:
+            m.above_zero(1)
         m.op(name, ["x", "v"], options)
 
 
@@ -330,6 +342,8 @@ def _unary(
         m.input((1, 8, 16, 4), **own)
         if positive and m.is_float:
             m.values[0] = np.abs(m.values[0]) + np.float32(0.1)
+        elif positive:
+            m.above_zero(0)
         fixed = _FIXED.get(name, {}).get(m.kind)
         if m.is_float:
             m.output((1, 8, 16, 4))
@@ -690,3 +704,133 @@ def _lstm(m: Maker) -> None:
         m.others.append(tensor(state, (2, 4), variable=True))
     options = {"fused_activation_function": "TANH", "time_major": False}
     m.op("UNIDIRECTIONAL_SEQUENCE_LSTM", ["x", *names, "", "", "h", "c", *[""] * 4], options)
+
+
+def _drawn(name: str) -> Callable[[Callable[[Maker], None]], Any]:
+    """An op that is drawn on codes though no case runs it everywhere."""
+
+    def register(draw: Callable[[Maker], None]) -> Any:
+        DRAWN[name] = draw
+        return draw
+
+    return register
+
+
+@_drawn("ADD_N")
+def _add_n(m: Maker) -> None:
+    x = m.input((2, 5, 8), "x")
+    m.input((2, 5, 8), "v", **m.same(x))
+    m.like(x, (2, 5, 8))
+    m.op("ADD_N", ["x", "v"])
+
+
+@_drawn("CONV_3D_TRANSPOSE")
+def _conv3_transposed(m: Maker) -> None:
+    x = m.input((1, 4, 5, 5, 2))
+    w = m.weights((2, 3, 3, 3, 2), 3)
+    b = m.bias(3, x)
+    shape = (1, 4, 5, 5, 3)
+    m.output(shape)
+    options = {"padding": "SAME", "stride_d": 1, **_WINDOW}
+    factors = {f"dilation_{d}_factor": 1 for d in "dhw"}
+    names = [m.constant(shape, "shape"), w, "x", b]
+    m.op("CONV_3D_TRANSPOSE", names, {**options, **factors})
+
+
+@_drawn("EMBEDDING_LOOKUP")
+def _embedding(m: Maker) -> None:
+    x = m.qparams()
+    rows = m.numbers((9, 8))
+    m.others.append(tensor("x", (9, 8), _TYPES[m.kind], data=rows, **x))
+    m.plain(m.rng.integers(0, 9, (5,)).astype(np.int32), "i")
+    m.output((5, 8), **x)
+    m.op("EMBEDDING_LOOKUP", ["i", "x"])
+
+
+@_drawn("FILL")
+def _fill(m: Maker) -> None:
+    x = m.input((), "x")
+    m.like(x, (2, 3))
+    m.op("FILL", [m.constant([2, 3], "n"), "x"])
+
+
+@_drawn("ZEROS_LIKE")
+def _zeros(m: Maker) -> None:
+    x = m.input((2, 5, 8), "x")
+    m.like(x, (2, 5, 8))
+    m.op("ZEROS_LIKE", ["x"])
+
+
+@_drawn("ONE_HOT")
+def _one_hot(m: Maker) -> None:
+    x = m.qparams()
+    for name in ("x", "v"):
+        m.others.append(tensor(name, (), _TYPES[m.kind], data=m.numbers(()), **x))
+    m.output((5, 7), **x)
+    places = m.constant([0, 3, 2, 6, 3], "i")
+    m.op("ONE_HOT", [places, m.constant(np.array(7, np.int32), "n"), "x", "v"], {"axis": -1})
+
+
+@_drawn("SELECT")
+def _select_v1(m: Maker) -> None:
+    m.plain(m.rng.integers(0, 2, (2, 5, 8)).astype(np.bool_), "c")
+    x = m.input((2, 5, 8), "x")
+    m.input((2, 5, 8), "v", **m.same(x))
+    m.like(x, (2, 5, 8))
+    m.op("SELECT", ["c", "x", "v"])
+
+
+@_drawn("SHAPE")
+def _shape_of(m: Maker) -> None:
+    m.input((2, 5, 8), "x")
+    m.output((3,), kind="INT32")
+    m.op("SHAPE", ["x"], {"out_type": "INT32"})
+
+
+@_drawn("WHERE")
+def _where(m: Maker) -> None:
+    m.input((2, 5), "x")
+    m.output((10, 2), kind="INT64")
+    m.op("WHERE", ["x"])
+
+
+@_drawn("RANGE")
+def _range(m: Maker) -> None:
+    x = m.input((), "x")
+    for name in ("v", "u"):
+        m.input((), name, **m.same(x))
+    m.values = [np.array(n, m.values[0].dtype) for n in (1, 9, 2)]
+    m.like(x, (4,))
+    m.op("RANGE", ["x", "v", "u"])
+
+
+for _name in ("FLOOR_DIV", "FLOOR_MOD"):
+
+    @_drawn(_name)
+    def _divided(m: Maker, name: str = _name) -> None:
+        x = m.input((2, 5, 8), "x")
+        m.input((2, 5, 8), "v", **m.same(x))
+        m.values[1][m.values[1] == 0] = 1
+        m.like(x, (2, 5, 8))
+        m.op(name, ["x", "v"])
+
+
+for _name in ("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT"):
+
+    @_drawn(_name)
+    def _logical(m: Maker, name: str = _name) -> None:
+        names = ["x"] if name == "LOGICAL_NOT" else ["x", "v"]
+        x = m.input((2, 5, 8), "x")
+        for other in names[1:]:
+            m.input((2, 5, 8), other, **m.same(x))
+        m.like(x, (2, 5, 8))
+        m.op(name, names)
+
+
+for _name in ("REDUCE_ANY", "REDUCE_ALL"):
+
+    @_drawn(_name)
+    def _of_booleans(m: Maker, name: str = _name) -> None:
+        x = m.input((2, 5, 8), "x")
+        m.like(x, (2, 8))
+        m.op(name, ["x", m.constant([1], "axes")], {"keep_dims": False})

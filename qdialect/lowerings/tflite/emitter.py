@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
-from qdialect.dialects.tflite import TfliteNodeOp
+from qdialect.dialects.tflite import TfliteNodeOp, kernels_of_module
 from qdialect.lowerings.emitter import (
     INTEGERS,
     BaseEmitter,
@@ -43,6 +43,7 @@ from qdialect.ops.constants import constant_array, constant_of, make_constant
 from qdialect.ops.keys import KEY
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import UniformType
+from qdialect.targets.litert_requirements import breaches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,12 +111,36 @@ class Emitter(BaseEmitter):
         results: Sequence[tuple[Sequence[int], Attribute]],
         **options: Option,
     ) -> Sequence[SSAValue]:
-        """The builtin op `name`, with any number of results."""
+        """The builtin op `name`, with any number of results; Unlowerable where the engine that the
+        file is for refuses it, or computes something else than the types say."""
+        op = self.unchecked(name, operands, results, **options)
+        for breach in breaches(op):
+            if self._engine in (*breach.refuse, *breach.ignore, *breach.wrong):
+                raise Unlowerable("kernel", f"LiteRT runs no such {name}: {breach.text}")
+        return op.results
+
+    def unchecked(
+        self,
+        name: str,
+        operands: Sequence[SSAValue | None],
+        results: Sequence[tuple[Sequence[int], Attribute]],
+        **options: Option,
+    ) -> TfliteNodeOp:
+        """The same for a reader that knows what the kernel does."""
         kinds = [ranked_type(element, shape) for shape, element in results]
         made = {key: _attribute(value) for key, value in options.items()}
         op = TfliteNodeOp(name, operands, kinds, made)
         self.append(op)
-        return op.results
+        return op
+
+    @property
+    def _engine(self) -> str:
+        """The engine that the module names: `xnn`, `opt` or `ref`."""
+        found: Operation | None = self.source
+        while found is not None and found.parent_op() is not None:
+            found = found.parent_op()
+        named = None if found is None else kernels_of_module(found)
+        return (named or "litert-xnn").removeprefix("litert-")
 
     # -- constants and types --------------------------------------------------------
 
@@ -233,8 +258,10 @@ class Emitter(BaseEmitter):
             return self._with_ones(value, shape)
         made = options_of(value)
         if made is not None and made[0].op.data == "RESHAPE":
-            # What is in between goes if nobody else reads it.
-            return self.reshaped(made[0].operands[0], shape)
+            # What is in between goes if nobody else reads it, and it does not read other codes.
+            source = made[0].operands[0]
+            if element_of(source) == element:
+                return self.reshaped(source, shape)
         return self.node(
             "RESHAPE", [value, self.numbers(shape)], shape, element, new_shape=list(shape)
         )

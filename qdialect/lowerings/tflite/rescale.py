@@ -269,7 +269,8 @@ def read_as(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
         raise Unlowerable("dynamic-shape", "it reads more than one unknown extent")
     element = e.element(params, x.order) if params else tensor_type(op.results[0]).element_type
     extents = shape_of(value)
-    out = e.node("RESHAPE", [value, e.numbers(extents)], extents, element, new_shape=list(extents))
+    taken, given = [value, e.numbers(extents)], [(extents, element)]
+    out = e.unchecked("RESHAPE", taken, given, new_shape=list(extents)).results[0]
     return e.result(out, x.order, params, shape)
 
 

@@ -31,8 +31,6 @@ def activated(r: Raiser, value: SSAValue, name: str, engine: str = "") -> SSAVal
     """The activation function `name` of a value, as an engine has it (by default that of the op
     that is raised)."""
     element = quant_element(value.type)
-    if name == "TANH" and element is None:
-        return r.op(nn.TanhOp, value)
     if name not in BOUNDS:
         raise Unraisable("activation", f"its fused activation is '{name}'")
     if element is not None:

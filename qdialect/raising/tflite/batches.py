@@ -11,7 +11,7 @@ from qdialect.lowerings.laid_out import identity_order
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised, all_known
 from qdialect.raising.tflite.contraction import dilated
-from qdialect.raising.tflite.node import Node
+from qdialect.raising.tflite.node import Node, params_of
 from qdialect.raising.tflite.raiser import Handler, Raiser, settled
 
 
@@ -85,7 +85,7 @@ def _dilated(r: Raiser, node: Node) -> Raised | None:
         return None
     begin = Node(first, [None if v is None else r.known[v] for v in first.arguments])
     conv = Node(product, [None if v is None else r.known[v] for v in product.arguments])
-    if begin.params() != node.params() and conv.params() != node.params():
+    if begin.params() != params_of(begin.input(0)) or conv.params() != node.params():
         return None
     pads = _pads(begin, conv, node)
     if pads is None or begin.integers(1) != node.integers(1):

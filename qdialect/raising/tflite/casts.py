@@ -8,16 +8,19 @@ from math import prod
 import numpy as np
 from xdsl.dialects.builtin import Float16Type, StringAttr, f32
 
+from qdialect.numerics.arithmetic import table
+from qdialect.numerics.requantize import quant_grids
 from qdialect.numerics.rounding import Rounding
-from qdialect.ops import shape_of
+from qdialect.ops import TableOp, shape_of
 from qdialect.ops.base import ranked
-from qdialect.quant import DCastOp, QCastOp, RescaleOp
+from qdialect.qparams import QParams
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType
 from qdialect.quant.casts import ROUNDING_KEY
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised, all_known
 from qdialect.raising.tflite.node import Node, is_float, kind_of, params_of
 from qdialect.raising.tflite.raiser import Handler, Raiser, element_in
-from qdialect.raising.tflite.requantize import Pair, clamping, requantization
+from qdialect.raising.tflite.requantize import Pair, clamping, concatenated, requantization
 from qdialect.raising.tflite.values import Constant
 
 _ROUNDINGS = {"litert-xnn": Rounding.RECIPROCAL, "litert-ref": Rounding.HALF_AWAY}
@@ -64,6 +67,19 @@ def by_gemmlowp(r: Raiser, node: Node, x: Raised) -> Raised:
     return x if params == target else _rescaled(r, node, x, clamping(params, target))
 
 
+def joined(r: Raiser, node: Node, x: Raised) -> Raised:
+    """An operand of CONCATENATION on the scale of the result, as the kernel makes it: a rescale
+    where that gives all codes, else a table."""
+    params, target = params_of(x), node.params()
+    if params is None or target is None or params == target:
+        return x
+    made, (a,), (b,) = concatenated(params, target), quant_grids(params), quant_grids(target)
+    value, kind = r.value(x), UniformType(target)
+    if all(np.array_equal(made, table(a, b, Rounding.HALF_EVEN, f)) for f in (None, "f32")):
+        return Raised(x.order, r.append(RescaleOp(value, ranked(kind, shape_of(value)))).results[0])
+    return Raised(x.order, r.op(TableOp, value, r.constant(made, kind), element=kind))
+
+
 def _rescaled(r: Raiser, node: Node, x: Raised, pair: Pair) -> Raised:
     (multiplier, shift), rounding = pair
     value = r.value(x)
@@ -97,9 +113,14 @@ def cast(r: Raiser, node: Node) -> Raised:
         raise Unraisable("type", "it casts to codes")
     if x.array is not None and x.kind == target:
         return x
-    if params_of(x) is not None and not is_float(x):
-        # Codes are cast as the integers that they are.
-        return Raised(x.order, r.cast(r.plain(x, x.order), target))
+    params = params_of(x)
+    if params is not None and not is_float(x):
+        # Codes are cast as the integers that they are; those of plain integers have a sign.
+        if params.storage.signed:
+            return Raised(x.order, r.cast(r.plain(x, x.order), target))
+        value = r.value(r.retyped(x, QParams.per_tensor(params.storage, 1.0, 0)))
+        floats = r.append(DCastOp(value, ranked(f32, shape_of(value)))).results[0]
+        return Raised(x.order, r.cast(floats, target))
     return Raised(x.order, r.cast(r.value(x), target))
 
 

@@ -63,6 +63,7 @@ from qdialect.raising.tflite.node import Node, params_of
 from qdialect.raising.tflite.raiser import PASS, Handler, Raiser
 from qdialect.raising.tflite.values import Constant
 from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.targets.litert_requirements import CHANNELS, STATEMENTS, breaches
 from qdialect.verify.verifier import op_error
 
 Engine = Literal["litert-xnn", "litert-ref", "litert-opt"]
@@ -77,7 +78,7 @@ _MISFITS = (Unraisable, ValueError, IndexError, TypeError, OverflowError, ZeroDi
 @cache
 def handlers() -> Mapping[str, Handler]:
     """How each op is raised, by its name in the schema."""
-    return {
+    found = {
         **batches.HANDLERS,
         **casts.HANDLERS,
         **contraction.HANDLERS,
@@ -92,6 +93,10 @@ def handlers() -> Mapping[str, Handler]:
         **resize.HANDLERS,
         **shaping.HANDLERS,
     }
+    unstated = (found.keys() | contraction.CUSTOM.keys()) - STATEMENTS.keys()
+    if unstated:
+        raise LookupError(f"litert_requirements does not state what {sorted(unstated)} do")
+    return found
 
 
 @dataclass(frozen=True)
@@ -227,8 +232,22 @@ class _Function:
         handler = (contraction.CUSTOM if is_custom else handlers()).get(node.name)
         if handler is None:
             raise Unraisable("no-counterpart", "nothing of ours computes the same")
+        self._check_kernel(node)
         found = handler(self.raiser, node)
         return [found] if isinstance(found, Raised) else list(found)
+
+    def _check_kernel(self, node: Node) -> None:
+        """Unraisable where the engine refuses the op, or computes what nothing here does."""
+        engine = self.raiser.engine.removeprefix("litert-")
+        for breach in breaches(node.op):
+            if engine in breach.refuse:
+                raise Unraisable(breach.code, f"LiteRT refuses it: {breach.text}")
+            if breach.code == CHANNELS and all(
+                x is None or x.array is not None for x in node.inputs
+            ):
+                continue
+            if engine in breach.wrong:
+                raise Unraisable(breach.code, f"LiteRT computes something else: {breach.text}")
 
     def _check(self, node: Node, results: Sequence[Raised], count: int) -> None:
         """Unraisable where one of the new ops (behind `count` others) is wrong, or a result is

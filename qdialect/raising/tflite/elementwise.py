@@ -38,6 +38,10 @@ def _arithmetic(kind: type[NNOp]) -> Handler:
         order, values = broadcast(r, operands)
         if kind is nn.DivOp and is_plain_integer(operands[0]):
             raise Unraisable("type", "it divides integers")
+        if kind is nn.DivOp and "i16" in {
+            p.storage.spelling for x in operands if (p := params_of(x))
+        }:
+            raise Unraisable("no-counterpart", "nothing of ours rounds its quotients of 16 bits")
         out = r.computed(kind, *values, element=element_in(r, node, order))
         return Raised(order, activated(r, out, node.activation))
 

@@ -79,8 +79,6 @@ def one_hot(r: Raiser, node: Node) -> Raised:
     where = r.cast(r.value(indices, identity_order(indices.rank)), i64)
     size = r.constant(np.array(depth, np.int64), i64)
     # ONNX counts negative indices from the end, TFLite leaves them off.
-    least = r.constant(np.array(-1, np.int64), i64)
-    del least
     if indices.array is None or (indices.array < 0).any():
         raise Unraisable("indices", "negative indices mean another thing in ONNX")
     kind = (node.kind(), node.shape())

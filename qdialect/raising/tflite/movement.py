@@ -16,7 +16,7 @@ from qdialect.ops import shape_of
 from qdialect.quant import UniformType
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised, all_known
-from qdialect.raising.tflite.activations import activated
+from qdialect.raising.tflite.casts import joined
 from qdialect.raising.tflite.node import Node, params_of
 from qdialect.raising.tflite.raiser import (
     Handler,
@@ -26,6 +26,7 @@ from qdialect.raising.tflite.raiser import (
     settled,
 )
 from qdialect.raising.tflite.slices import slices_of
+from qdialect.targets.litert_requirements import rescales
 
 _FAR = (1 << 31) - 1
 
@@ -57,14 +58,10 @@ def concat(r: Raiser, node: Node) -> Raised:
     operands = [node.input(index) for index in range(len(node.inputs))]
     order = common_order(operands)
     axis = order[node.number("axis") % len(order)]
-    values = [r.value(_tied(r, node, x), order) for x in operands]
+    settle = joined if rescales(node.op) else settled
+    values = [r.value(settle(r, node, x), order) for x in operands]
     out = values[0] if len(values) == 1 else r.op(nn.ConcatOp, *values, axis=axis)
-    return Raised(order, activated(r, out, node.activation))
-
-
-def _tied(r: Raiser, node: Node, x: Raised) -> Raised:
-    """An operand whose codes are copied into the result."""
-    return settled(r, node, x)
+    return Raised(order, out)
 
 
 def split(r: Raiser, node: Node) -> list[Raised]:
@@ -121,7 +118,7 @@ def pack(r: Raiser, node: Node) -> Raised:
     order = common_order(operands)
     axis = node.number("axis") % (len(order) + 1)
     new, place = with_dimension(order, axis)
-    values = [r.value(_tied(r, node, x), order) for x in operands]
+    values = [r.value(settled(r, node, x), order) for x in operands]
     columns = [r.op(nn.UnsqueezeOp, value, axes=[place]) for value in values]
     out = columns[0] if len(columns) == 1 else r.op(nn.ConcatOp, *columns, axis=place)
     return Raised(new, out)
@@ -199,23 +196,18 @@ def tile(r: Raiser, node: Node) -> Raised:
 
 
 def pad(r: Raiser, node: Node) -> Raised:
-    """`PAD` with real 0, or `PADV2` with a number."""
-    x = node.input(0)
+    """`PAD` with real 0 of the result, or `PADV2` with a number."""
+    x = settled(r, node, node.input(0))
     amounts = node.array(1).reshape(-1, 2)
     low, high = (along(x.order, [int(n) for n in amounts[:, k]]) for k in (0, 1))
     fill: dict[str, Any] = {}
     if node.has(2):
-        number, params = node.array(2).reshape(-1)[0], params_of(node.input(2))
-        own = params_of(x)
+        number, own = node.array(2).reshape(-1)[0], params_of(x)
         if own is not None:
-            # Codes are copied, whatever qparams the number has.
             fill["value"] = (int(number) - own.zero_point) * own.scale
         else:
             fill["value"] = float(number)
-        if params != own:
-            r.remark("qparams-ignored", "it pads with a code, whose qparams are others")
-    out = r.op(nn.PadOp, r.value(x), low=low, high=high, **fill)
-    return settled(r, node, Raised(x.order, out))
+    return Raised(x.order, r.op(nn.PadOp, r.value(x), low=low, high=high, **fill))
 
 
 def mirror_pad(r: Raiser, node: Node) -> Raised:

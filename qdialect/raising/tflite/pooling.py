@@ -10,7 +10,7 @@ from qdialect.lowerings.laid_out import channels_last
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
 from qdialect.raising.tflite.activations import activated
-from qdialect.raising.tflite.node import Node, is_float, params_of
+from qdialect.raising.tflite.node import Node, is_float
 from qdialect.raising.tflite.raiser import Handler, Raiser, settled
 from qdialect.raising.tflite.windows import paddings, strides
 
@@ -37,12 +37,9 @@ def max_pool(r: Raiser, node: Node) -> Raised:
 def average_pool(r: Raiser, node: Node) -> Raised:
     """`AVERAGE_POOL_2D`, over what is inside; of codes, whatever they stand for: the kernel does
     not read the qparams of its result."""
-    x, order = node.input(0), channels_last(4)
-    params, target = params_of(x), node.params()
-    out = r.computed(nn.AvgPool2DOp, r.value(x, order), **_windows(node))
-    settle = Raised(order, out)
-    if params != target and target is not None:
-        settle = settled(r, node, settle)
+    order = channels_last(4)
+    out = r.computed(nn.AvgPool2DOp, r.value(node.input(0), order), **_windows(node))
+    settle = settled(r, node, Raised(order, out))
     return Raised(order, activated(r, r.value(settle), node.activation))
 
 

@@ -265,7 +265,8 @@ def along(order: Order, items: Sequence[int]) -> list[int]:
 
 
 def settled(r: Raiser, node: Node, x: Raised, index: int = 0) -> Raised:
-    """What a kernel that copies codes gives: the codes, read with the qparams of the result."""
+    """What a kernel that copies codes gives: the codes, read with the qparams of the result. That
+    it copies them is what `litert_requirements` states."""
     params = node.params(index)
     present = params_of(x)
     if params is None or present is None:
@@ -277,7 +278,5 @@ def settled(r: Raiser, node: Node, x: Raised, index: int = 0) -> Raised:
         return x
     if present == _along(params, x.order):
         return x
-    if present.storage.spelling != params.storage.spelling:
-        raise Unraisable("type", f"it makes {params.storage} of {present.storage}")
     r.remark("qparams-ignored", "it copies codes, and its result has other qparams")
     return r.retyped(x, params)

@@ -1,0 +1,119 @@
+"""What `litert_requirements` states of the parameters of codes is what LiteRT does: every op on u8,
+i8 and i16, with equal parameters and with those of each tensor changed, in each engine.
+
+What LiteRT refuses is not raised, and what is raised gives LiteRT's codes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert")
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qdialect.context import QContext
+from qdialect.dialects.tflite import TfliteNodeOp
+from qdialect.engines.local import KEPT_NODES
+from qdialect.formats.tflite.read import read_bytes
+from qdialect.formats.tflite.to_module import read_module
+from qdialect.pipeline.plugins import Plugins
+from qdialect.raising.tflite import contraction
+from qdialect.raising.tflite.convert import RaiseTflite, handlers
+from qdialect.reference import Interpreter
+from qdialect.targets.litert_requirements import ALL, STATEMENTS, breaches
+from tests.support.tflite_cases import DRAWN
+from tests.support.tflite_models import LitertError, run_litert
+from tests.support.tflite_parameters import STORAGES, Change, changed, changes, drawn
+
+EVERY = bool(os.environ.get("CI"))
+"""Whether scales and zero points are changed alone, too, and types."""
+KEPT = {"no-counterpart", "type", "dynamic-shape", "hybrid", "qparams", "invalid"}
+"""Why what LiteRT runs is not raised."""
+
+
+def module_of(data: bytes) -> tuple[ModuleOp, QContext]:
+    ctx = Plugins().session(allow_unregistered=True)
+    return read_module(read_bytes(data), ctx), ctx
+
+
+def in_litert(data: bytes, values: Sequence[Any], engine: str) -> list[np.ndarray] | None:
+    try:
+        return run_litert(data, values, engine)
+    except LitertError:
+        return None
+
+
+def test_every_op_that_is_raised_is_stated() -> None:
+    assert {*handlers(), *contraction.CUSTOM} == set(STATEMENTS)
+    # What has no operands of codes is drawn on codes as well.
+    assert set(STATEMENTS) - set(DRAWN) == {"Convolution2DTransposeBias"}
+
+
+@pytest.mark.parametrize("name", sorted(set(DRAWN) - {"UNIDIRECTIONAL_SEQUENCE_LSTM"}))
+def test_an_op_does_with_parameters_what_is_stated(name: str) -> None:
+    wrong: list[Any] = []
+    for kind in STORAGES:
+        found = [None, *changes(drawn(name, kind), every=EVERY)]
+        for change in found:
+            wrong += [(kind, change, w) for w in mistakes(name, kind, change)]
+    assert wrong == []
+
+
+def mistakes(name: str, kind: str, change: Change | None) -> list[Any]:
+    """By engine, what is stated or raised and what LiteRT does."""
+    maker = changed(name, kind, change)
+    data, base = maker.case().data, changed(name, kind, None)
+    (node,) = (o for o in module_of(data)[0].walk() if o.name == "tflite.node")
+    found = breaches(node)
+    wrong: list[Any] = []
+    for engine in ALL:
+        codes = in_litert(data, maker.values, engine)
+        refused = any(engine in breach.refuse for breach in found)
+        unknown = any(engine in breach.wrong for breach in found)
+        if refused != (codes is None) and not unknown:
+            wrong.append((engine, "refused" if codes is None else "runs", found))
+        same = codes is not None and all(
+            map(np.array_equal, codes, in_litert(base.case().data, base.values, engine) or ())
+        )
+        ignored = any(engine in breach.ignore for breach in found)
+        if ignored and not (refused or same) and not _is_border(name, change):
+            wrong.append((engine, "does not copy"))
+        wrong += [(engine, w) for w in _raised(data, maker.values, engine, codes)]
+    return wrong
+
+
+def _is_border(name: str, change: Change | None) -> bool:
+    """Whether the zero point of the result is what is padded with."""
+    return name == "PAD" and change is not None and change.tensor == "y"
+
+
+def _raised(
+    data: bytes, values: Sequence[Any], engine: str, codes: list[np.ndarray] | None
+) -> list[str]:
+    module, ctx = module_of(data)
+    RaiseTflite(f"litert-{engine}").apply(ctx, module)  # pyright: ignore[reportArgumentType]
+    kept = any(isinstance(o, TfliteNodeOp) for o in module.walk())
+    if kept and codes is None:
+        return []
+    if codes is None:
+        return ["is raised, and LiteRT refuses it"]
+    if kept:
+        reasons = {remark.code for remark in ctx.remarks.remarks if remark.kind == "refused"}
+        stated = {breach.code for o in module.walk() for breach in breaches(o) if breach.wrong}
+        return [f"is kept: {reason}" for reason in reasons - KEPT - stated]
+    found = Interpreter(ctx, module, functions=KEPT_NODES).run(list(values))
+    pairs = list(zip(found, codes, strict=True))
+    if all(a.dtype == b.dtype and _same(a, b) for a, b in pairs):
+        return []
+    return ["gives other codes"]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if b.dtype.kind != "f":
+        return np.array_equal(a, b)
+    return np.allclose(a, b, rtol=1e-5, atol=1e-5 * np.abs(b).max())
