@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +71,11 @@ def first_divergence(
     *,
     until: float,
     symbol: str | None = None,
+    least_db: float = inf,
 ) -> Divergence | None:
-    """The first value of the second model that differs from that of the first under the same key;
-    None if none does, or the models cannot run that far until the time `until`."""
+    """The first value of the second model that differs from that of the first under the same key,
+    by so much that less than `least_db` is left; None if none does, or the models cannot run that
+    far until the time `until`."""
     shared = _places(after[1])
     known: Known = {}
 
@@ -85,7 +88,7 @@ def first_divergence(
         for place, value, array in _keyed(op, results):
             if place in known and _comparable(known[place][0], value.type):
                 difference = _difference(*known[place], array, value.type)
-                if not difference.is_equal:
+                if not (difference.is_equal or difference.sqnr_db >= least_db):
                     raise _Found(Divergence(_text(place), difference))
 
     try:
