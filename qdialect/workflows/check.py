@@ -84,7 +84,7 @@ _USELESS = 1e9
 """A bound that is larger says nothing of a quantized model."""
 _SLACK = 1 + 2.0**-20
 """Bounds are sums of floats."""
-_DEFECT = "this is a defect of a pass or a plug-in"
+_DEFECT = "this is a defect of qdialect or of a plug-in"
 _CLIPS = "check on inputs of the task, or ask for a level that keeps roundings and clips (bounded)"
 IN_RUNTIME = "in ONNX Runtime with its optimizations off"
 IN_REFERENCE = "in the reference interpreter"
@@ -439,9 +439,9 @@ class Judge:
             form = written.file.kind
         comparison = Comparison(self, after, written, form)
         before, given, least = self.before, self.failing, inf
-        if wrong.beside:
+        if wrong.beside or self.is_from_litert:
             before, given = self.kept, self.inputs_of_kept(self.failing)
-            least = inf if wrong.bounded else wrong.least_db
+            least = self.noise if wrong.bounded else wrong.least_db
         found = first_divergence(
             (before.ctx, before.module),
             comparison.meaning,
@@ -451,8 +451,9 @@ class Judge:
         )
         unclear = wrong.may_clip and not wrong.bounded
         what = "far from the original" if unclear else "outside its contract"
+        which = "what would be written" if wrong.beside else "the optimized model"
         return InputError(
-            f"the optimized model is {what}: {wrong}",
+            f"{which} is {what}: {wrong}",
             where=self.where(None if found is None else found.key),
             code="outside-contract",
             notes=(_first(found), _CLIPS if unclear else _DEFECT),
@@ -471,8 +472,10 @@ def _too_large(model: Model) -> str | None:
 def _first(found: Divergence | None) -> str:
     if found is None:
         return "no value that both models have differs in the reference interpreter"
+    from qdialect.workflows.inspect import kind_of
+
     return (
-        f"the first value that differs is that of '{found.key}', by up to "
+        f"the first value that differs is that of {kind_of(found.op)} '{found.key}', by up to "
         f"{found.difference.max_abs:.4g} ({found.difference.sqnr_db:.1f} dB)"
     )
 
@@ -535,23 +538,23 @@ class Comparison:
         """Whether some rewrite that fired may drop a clip."""
         return any(bound.contract in _CLIPPING for bound in self.bounds.values())
 
-    def engines(self) -> list[tuple[str, Callable[[], tuple[Run, Run]], bool]]:
-        """What may judge, the preferred first, and whether it is two engines."""
+    def engines(self) -> list[tuple[str, Callable[[], tuple[Run, Run]], str]]:
+        """What may judge, the preferred first, and beside what the result is in another engine."""
         from qdialect.formats.onnx.write.kernels import installed_runtime
 
-        found = [(IN_REFERENCE, self.interpreted, False)]
+        found = [(IN_REFERENCE, self.interpreted, "")]
         fits = self.exact and self.written is not None and self.judge.same_interface(self.after)
         to_litert = isinstance(self.written, WrittenTflite)
         if to_litert == self.judge.is_from_litert:
             kernels = kernels_named(self.before.module)
-            litert = f"in LiteRT ({kernels})", self.in_litert, False
-            runtime = IN_RUNTIME, self.in_runtime, False
+            litert = f"{IN_LITERT} ({kernels})", self.in_litert, ""
+            runtime = IN_RUNTIME, self.in_runtime, ""
             if fits and (litert_installed() if to_litert else installed_runtime() is not None):
                 found.insert(0, litert if to_litert else runtime)
         elif (source := self.judge.source) and (result := self.executed):
             # Where a rounding may go the other way, the interpreter sees more.
             first = fits and self.judge.noise > LEAST_DB
-            both = f"{source[0]}, the result {result[0]}", self.in_both, True
+            both = f"{source[0]}, the result {result[0]}", self.in_both, _beside(source[0])
             found.insert(0 if first else 1, both)
         return found
 
@@ -643,7 +646,7 @@ class Comparison:
     def run(self) -> Checked:
         """Compare in the first engine in which the original runs."""
         reasons: list[str] = []
-        for how, build, crosses in self.engines():
+        for how, build, beside in self.engines():
             try:
                 reference, other = build()
                 if self.judge.inputs is None:
@@ -655,7 +658,7 @@ class Comparison:
             except QError as error:
                 reasons.append(error.message)
             else:
-                return self.compare(how, reference, other, crosses)
+                return self.compare(how, reference, other, beside)
         hint = "" if self.judge.inputs is not None else "; --input gives inputs to check on"
         why = f"the original does not run on these inputs ({reasons[0]}){hint}"
         return Checked(self.judge.requested, 0, "", reason=why)
@@ -671,9 +674,9 @@ class Comparison:
         """The result of a check where the optimized model does not run."""
         return Checked(self.judge.requested, 0, "", failure=error)
 
-    def compare(self, how: str, reference: Run, other: Run, crosses: bool) -> Checked:
-        """Compare on each sample until time is up; `how` names the engine, or two if it `crosses`
-        from one to another."""
+    def compare(self, how: str, reference: Run, other: Run, beside: str) -> Checked:
+        """Compare on each sample until time is up; `how` names the engine, or two where it is the
+        result in another `beside` the source file."""
         worst = [_EQUAL] * len(output_names(self.first))
         done, reason = 0, ""
         requested = self.judge.requested
@@ -694,12 +697,13 @@ class Comparison:
                 reason = f"the original does not run on input {seed + 1}: {error.message}"
                 break
             found = self.differences(expected, got)
-            wrong = next((each for each in self.judged(found, crosses) if not each.holds), None)
+            outputs = self.judged(found, beside)
+            wrong = next((output for output in outputs if not output.holds), None)
             if wrong is not None and not self.excused(reference, inputs, expected):
-                allowed = None if crosses or how == IN_RUNTIME else self.in_reals(inputs)
+                allowed = None if beside or how == IN_RUNTIME else self.in_reals(inputs)
                 if allowed is None:
                     self.judge.failing = inputs
-                    return Checked(requested, done, how, self.judged(found, crosses), wrong=wrong)
+                    return Checked(requested, done, how, outputs, wrong=wrong)
                 found = allowed
             if done == 0:
                 self.try_kernels(inputs, expected)
@@ -709,7 +713,7 @@ class Comparison:
                     return self.failed(refused.error)
                 if wrong is not None:
                     self.judge.failing = inputs
-                    return Checked(requested, done, how, self.judged(found), wrong=wrong)
+                    return Checked(requested, done, how, outputs, wrong=wrong)
             worst = [max(x, y, key=_size) for x, y in zip(worst, found, strict=True)]
             done += 1
             if monotonic() > self.until:
@@ -719,7 +723,7 @@ class Comparison:
         kind = "given" if self.judge.inputs is not None else "random"
         what = f"{kind} input{'s' if requested > 1 else ''} {how}"
         spent = monotonic() - self.began
-        outputs = self.judged(worst, crosses)
+        outputs = self.judged(worst, beside)
         return Checked(requested, done, what, outputs, spent, reason, self.notes)
 
     def try_kernels(self, inputs: Arrays, expected: Sequence[Array]) -> None:
@@ -764,10 +768,10 @@ class Comparison:
             why = error.message if isinstance(error, QError) else "it takes too long"
             self.notes.append(f"not compared with the source file {where}: {why}")
             return None
-        beside = f" from the source file {where}"
-        read = self.judged(self.differences(answers, expected), True, f", as read,{beside}", True)
+        beside = _beside(where)
+        read = self.judged(self.differences(answers, expected), f", as read,{beside}", read=True)
         found = self.differences(answers, self.results(self.across(opened()), inputs))
-        for output in (*read, *self.judged(found, True, beside)):
+        for output in (*read, *self.judged(found, beside)):
             if not output.holds and not self.excused(run, inputs, answers):
                 return output
         same = sum(difference.is_equal for difference in found)
@@ -811,12 +815,12 @@ class Comparison:
     def judged(
         self,
         worst: Sequence[Difference],
-        crosses: bool = False,
         beside: str = "",
+        *,
         read: bool = False,
     ) -> list[OutputCheck]:
         """The largest difference of each output, beside what its rewrites allow (none, of what is
-        `read`), and what the floats of two engines do, where it `crosses` from one to another."""
+        `read`), and what the floats of two engines do, where the source file is `beside` it."""
         outputs: list[OutputCheck] = []
         for index, (name, found) in enumerate(zip(output_names(self.first), worst, strict=True)):
             bound = None if read else self.bounds.get(index)
@@ -829,7 +833,7 @@ class Comparison:
             output = OutputCheck(
                 name, contract, allowed, real, found, number, is_float, LEAST_DB, beside
             )
-            if crosses and not output.holds:
+            if beside and not output.holds:
                 output = self.of_two_engines(output)
             elif self.sums_otherwise:
                 output = replace(output, contract=_at_least_ties(contract), allowed=inf)
@@ -896,6 +900,11 @@ class Comparison:
 def _at_least_ties(contract: str) -> str:
     """What rewrites are called whose result another engine computes."""
     return "ties" if contract == "exact" else contract
+
+
+def _beside(place: str) -> str:
+    """What a result is compared with, where that is the source file somewhere."""
+    return f" from the source file {place}"
 
 
 def _bits(array: Array, dtype: Any) -> Array:
