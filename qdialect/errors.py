@@ -83,6 +83,12 @@ class InputError(QError):
     """The input (a file, IR text, a model, data) is wrong."""
 
 
+def unwritable(path: object, error: OSError) -> InputError:
+    """The error of a file or folder that cannot be written."""
+    reason = error.strerror or str(error)
+    return InputError(f"cannot write: {reason}", where=Where(str(path)), code="unwritable-file")
+
+
 class UnsupportedError(QError):
     """The input is valid but asks for something that is not implemented."""
 

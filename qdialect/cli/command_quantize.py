@@ -32,6 +32,7 @@ from qdialect.workflows.budgeted import Answer, Request, front_points, write_fro
 from qdialect.workflows.calibrate import Interrupted
 from qdialect.workflows.candidates import FLOAT, Raced
 from qdialect.workflows.effort_steps import step_rows
+from qdialect.workflows.loadable import loader
 from qdialect.workflows.model import SAVED, save_or_copy
 from qdialect.workflows.quality import Measured, measure
 from qdialect.workflows.quantize import Quantization, Quantized
@@ -109,10 +110,11 @@ def run(args: Arguments) -> int:
         measured.refuse_dead()
     inline = args.switch("inline-weights")
     written = measured.written if path.suffix == ".onnx" else None
-    save_or_copy(result.model, path, form=form, inline_weights=inline, written=written)
+    load = loader(path, model.source)
+    save_or_copy(result.model, path, form=form, inline_weights=inline, written=written, load=load)
     measured.weigh(model.source, path)
     if folder is not None and result.answer is not None:
-        write_front(folder, result.answer, form, inline=inline)
+        write_front(folder, result.answer, form, inline=inline, source=model.source)
     if args.has("remarks"):
         remarks_output([result.model.ctx], args.text("remarks"))
     if page is not None:

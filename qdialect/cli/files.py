@@ -78,14 +78,8 @@ def save_arrays(path: Path, arrays: Arrays) -> None:
     """Write an `.npz` file, whole or not at all."""
     import numpy as np
 
-    try:
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"cannot write: {reason}", where=Where(str(path)), code="unwritable-file"
-        ) from None
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def remarks_output(sessions: Sequence[QContext], name: str | None) -> None:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.cli.terminal import bar, moving
 from qdialect.context import QContext
-from qdialect.errors import InputError, QError, Where
+from qdialect.errors import QError, unwritable
 from qdialect.formats.mlir.write import module_text
 from qdialect.pipeline.manager import Instrumentation, Passes
 
@@ -95,10 +95,7 @@ class IRDumps(Instrumentation):
             path = folder / f"{self._written}_{title.split()[1]}.mlir"
             path.write_text(text, encoding="utf-8")
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(
-                f"cannot write: {reason}", where=Where(str(folder)), code="unwritable-file"
-            ) from None
+            raise unwritable(folder, error) from None
         self._written += 1
 
 

@@ -29,6 +29,7 @@ from qdialect.cli.flags import (
 from qdialect.cli.opt import version_line
 from qdialect.cli.terminal import OK, guarded, say
 from qdialect.errors import UsageError
+from qdialect.workflows.loadable import loader
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -233,7 +234,7 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
     if path is None:
         write(text)
         return
-    save_text(path, text)
+    save_text(path, text, loader(path))
 
 
 def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments) -> None:
@@ -250,7 +251,8 @@ def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Argume
         write(module_text(module, ctx, inline_weights=True, **spelling))
     else:
         inline = are_weights_inline(args)
-        save_module(module, ctx, path, inline_weights=inline, **spelling)
+        load = loader(path)
+        save_module(module, ctx, path, inline_weights=inline, load=load, **spelling)
 
 
 def _write_bytecode(args: Arguments, module: ModuleOp, ctx: QContext, path: Path | None) -> None:
@@ -271,6 +273,7 @@ def _write_bytecode(args: Arguments, module: ModuleOp, ctx: QContext, path: Path
         bytecode_version=version,
         inline_weights=inline,
         text_version=text_version,
+        load=loader(path),
     )
 
 
@@ -283,7 +286,7 @@ def _write_onnx(
     model = write_model(module, ctx, form=form, opset=opset)
     if path is not None:
         beside = keeps_weights_beside(module) and not args.switch("inline-weights")
-        save_model(model, path, weights_beside=beside)
+        save_model(model, path, weights_beside=beside, load=loader(path))
     elif sys.stdout.isatty():
         raise UsageError("an ONNX model is binary: give -o FILE")
     else:
@@ -297,7 +300,7 @@ def _write_tflite(module: ModuleOp, ctx: QContext, path: Path | None) -> None:
     circle = path is not None and path.suffix == ".circle"
     written = write_tflite(Model(module, ctx), "circle" if circle else "tflite")
     if path is not None:
-        save_tflite(written, path)
+        save_tflite(written, path, loader(path, kernels=written.kernels))
     elif sys.stdout.isatty():
         raise UsageError("a TFLite file is binary: give -o FILE")
     else:

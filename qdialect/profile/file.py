@@ -58,7 +58,7 @@ _LARGEST = (1 << 63) - 1
 
 def save_profile(profile: Profile, path: Path) -> None:
     """Write a profile, whole or not at all."""
-    save_text(path, profile_text(profile))
+    save_text(path, profile_text(profile), load_profile)
 
 
 def load_profile(path: Path) -> Profile:

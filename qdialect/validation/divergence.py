@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
+from qdialect.dialects.onnx import integer_width
 from qdialect.errors import QError
 from qdialect.ops import keys_of
-from qdialect.quant import quant_element
+from qdialect.quant import element_type, quant_element
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,15 +29,17 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
     Place = tuple[str, int]
-    Known = dict[Place, tuple[Attribute, Array]]
+    Known = dict[Place, tuple[SSAValue, Array]]
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """The value under `key` in both models, and how far it is off."""
+    """The value under `key` in both models, how far it is off, and the op of the first that
+    gives it."""
 
     key: str
     difference: Difference
+    op: Operation
 
 
 class OutOfTime(Exception):
@@ -70,23 +74,26 @@ def first_divergence(
     *,
     until: float,
     symbol: str | None = None,
+    least_db: float = inf,
 ) -> Divergence | None:
-    """The first value of the second model that differs from that of the first under the same key;
-    None if none does, or the models cannot run that far until the time `until`."""
+    """The first value of the second model that differs from that of the first under the same key,
+    by so much that less than `least_db` is left; None if none does, or the models cannot run that
+    far until the time `until`."""
     shared = _places(after[1])
     known: Known = {}
 
     def record(op: Operation, results: Sequence[Array]) -> None:
         for place, value, array in _keyed(op, results):
             if place in shared and _comparable(value.type, shared[place]):
-                known[place] = value.type, array
+                known[place] = value, array
 
     def compare_with(op: Operation, results: Sequence[Array]) -> None:
         for place, value, array in _keyed(op, results):
-            if place in known and _comparable(known[place][0], value.type):
-                difference = _difference(*known[place], array, value.type)
-                if not difference.is_equal:
-                    raise _Found(Divergence(_text(place), difference))
+            if place in known and _comparable(known[place][0].type, value.type):
+                (first, reference), kind = known[place], value.type
+                difference = _difference(first.type, reference, array, kind)
+                if not (difference.is_equal or difference.sqnr_db >= least_db):
+                    raise _Found(Divergence(_text(place), difference, cast(Operation, first.owner)))
 
     try:
         interpreter(*before, until=until, listeners=[record]).run(inputs[0], symbol)
@@ -125,8 +132,16 @@ def _comparable(a: Attribute, b: Attribute) -> bool:
     point, or no codes at all."""
     first, second = quant_element(a), quant_element(b)
     if first is None or second is None:
-        return first is second
+        # Codes may be plain integers in a source file.
+        return first is second or 0 < _width(a) == _width(b)
     return first.qparams.scale_list() == second.qparams.scale_list()
+
+
+def _width(kind: Attribute) -> int:
+    """The bits of an integer or of a code; 0 for floats."""
+    if (element := quant_element(kind)) is not None:
+        return 0 if element.qparams.storage.is_float else element.qparams.storage.width
+    return integer_width(element_type(kind)) or 0
 
 
 def _difference(type: Attribute, reference: Array, array: Array, other: Attribute) -> Difference:
@@ -140,15 +155,21 @@ def _difference(type: Attribute, reference: Array, array: Array, other: Attribut
 
     if quant_element(type) is None or type == other or reference.shape != array.shape:
         return compare(reference, array, type)
-    element = quant_element(type)
-    assert element is not None
+    if (element := quant_element(type)) is None or quant_element(other) is None:
+        codes = array.view(reference.dtype)
+        # All codes are others where the zero point is another.
+        shifted = len(set((reference.astype(np.int64) - codes).flat)) == 1
+        return compare(reference, reference if shifted else codes, type)
     real = np.abs(load(reference, type).approx - load(array, other).approx)
     wrong = real > min(element.qparams.scale_list()) / 2
     same = compare(reference, reference, type)
     if not wrong.any():
         return same
+    with np.errstate(all="ignore"):
+        power = np.square(load(reference, type).approx).sum() / np.square(real).sum()
     return replace(
         same,
+        sqnr_db=float(10 * np.log10(power)),
         max_steps=float(real.max() / min(element.qparams.scale_list())),
         max_abs=float(real.max()),
         share_differing=float(wrong.mean()),

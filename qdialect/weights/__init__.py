@@ -1,6 +1,7 @@
 """Weights kept outside the IR text, and files written whole or not at all."""
 
 from qdialect.weights.files import (
+    Load,
     abandoned,
     alone,
     hidden_prefix,
@@ -8,6 +9,7 @@ from qdialect.weights.files import (
     replacing,
     save_text,
     stamp,
+    within,
 )
 from qdialect.weights.store import DTYPES, Blob, BlobStore, content_key, is_possible
 
@@ -15,6 +17,7 @@ __all__ = [
     "DTYPES",
     "Blob",
     "BlobStore",
+    "Load",
     "abandoned",
     "alone",
     "content_key",
@@ -24,4 +27,5 @@ __all__ = [
     "replacing",
     "save_text",
     "stamp",
+    "within",
 ]

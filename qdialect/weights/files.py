@@ -9,20 +9,32 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from qdialect.errors import InputError, Where
+from qdialect.errors import unwritable
 
 _STAMP = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,9})-[0-9a-f]{32}")
 
+Load = Callable[[Path], object]
+"""Loads a file that was written, in what it is for; it raises what keeps it from its name."""
+
 
 @contextmanager
-def replacing(path: Path) -> Generator[Path]:
-    """A temporary path beside `path`; renamed to it at the end, removed on failure.
+def replacing(path: Path, load: Load | None = None) -> Generator[Path]:
+    """A temporary path beside `path`; renamed to it at the end if it can be loaded, removed on
+    failure.
 
     Whoever creates the file gives it the permissions of any new file.  A device or a
     pipe is written directly; a link stays a link.  What a process that was killed left
-    of such a file goes.
+    of such a file goes.  InputError (`unwritable-file`) for an OSError on the way.
     """
-    target = path.resolve()
+    try:
+        with _replacing(path.resolve(), load) as temporary:
+            yield temporary
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+@contextmanager
+def _replacing(target: Path, load: Load | None) -> Generator[Path]:
     if target.exists() and not target.is_file():
         yield target
         return
@@ -31,6 +43,8 @@ def replacing(path: Path) -> Generator[Path]:
     temporary = target.with_name(f"{prefix}{stamp()}.tmp")
     try:
         yield temporary
+        if load is not None:
+            load(temporary)
         os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
@@ -38,16 +52,22 @@ def replacing(path: Path) -> Generator[Path]:
         raise
 
 
-def save_text(path: Path, text: str) -> None:
-    """Write a file, whole or not at all; InputError (`unwritable-file`)."""
+def within(folder: Path, location: str) -> Path | None:
+    """The file that is called `location` in a file of `folder`, which is resolved; None where that
+    is not in the folder or below it, links followed."""
+    if not location or "\0" in location:
+        return None
     try:
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"cannot write: {reason}", where=Where(str(path)), code="unwritable-file"
-        ) from None
+        path = (folder / location).resolve()
+    except (OSError, RuntimeError):  # a circle of links
+        return None
+    return path if path.is_relative_to(folder) else None
+
+
+def save_text(path: Path, text: str, load: Load | None = None) -> None:
+    """Write a file, whole or not at all; InputError (`unwritable-file`)."""
+    with replacing(path, load) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager

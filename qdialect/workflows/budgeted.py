@@ -37,6 +37,7 @@ from qdialect.workflows.candidates import (
     nearly_best,
 )
 from qdialect.workflows.front import Point, corners, nearest_that_meets, non_dominated
+from qdialect.workflows.loadable import loader
 from qdialect.workflows.metric import Metric, metric_on
 from qdialect.workflows.model import save_or_copy
 from qdialect.workflows.race import Race
@@ -122,9 +123,12 @@ def front_points(answer: Answer, chosen: str) -> list[FrontPoint]:
     return sorted(points, key=lambda point: point.ratio)
 
 
-def write_front(folder: Path, answer: Answer, form: Form, *, inline: bool = False) -> list[Path]:
+def write_front(
+    folder: Path, answer: Answer, form: Form, *, inline: bool = False, source: Path | None = None
+) -> list[Path]:
     """Write the models on the front as `1-by-times.onnx`, `2-plan-3.onnx`, ..., the fastest first,
-    and what was measured of them as `front.json`; the paths of the models."""
+    and what was measured of them as `front.json`; the paths of the models. `source` is the file of
+    the float model (see `loadable`)."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -137,7 +141,8 @@ def write_front(folder: Path, answer: Answer, form: Form, *, inline: bool = Fals
     for number, name in enumerate(answer.front, 1):
         words = re.findall(r"\w+", name)
         paths.append(folder / f"{number}-{'-'.join(words)}.onnx")
-        save_or_copy(answer.candidates[name].model, paths[-1], form=form, inline_weights=inline)
+        model, load = answer.candidates[name].model, loader(paths[-1], source)
+        save_or_copy(model, paths[-1], form=form, inline_weights=inline, load=load)
     found = answer.as_json()["candidates"]
     files = {
         path.name: {"name": n, **found[n]} for n, path in zip(answer.front, paths, strict=True)

@@ -11,18 +11,24 @@ nodes of a file mean.  A QOperator result, and a TFLite file of a model that was
 by the casts and float ops that its integer kernels stand for, since these round ties in another
 way; how far the kernels are off is said.
 Bounds of weaker rewrites are stated for exact arithmetic, so those the interpreter judges.
+
+The interpreter runs the model as we read it. Where it judges, or another file than the source, the
+source file runs once more in the engine of its format: ONNX Runtime, LiteRT, PyTorch op by op, or
+the interpreter on ops as they were before they were raised. Both the model as we read it and the
+result must be as close to that as the floats in the model let two engines be (`Judge.noise`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from math import inf, isfinite
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.cost import elements
 from qdialect.context import QContext
@@ -30,15 +36,17 @@ from qdialect.errors import InputError, QError, Where
 from qdialect.ops import ConstantOp
 from qdialect.ops.locations import op_where
 from qdialect.passes.casts.fold_interface import ROUNDING
-from qdialect.quant import element_type, quant_element
+from qdialect.quant import DCastOp, element_type, quant_element
 from qdialect.reference import Difference, argument_names, output_names
 from qdialect.reference.compare import compare
+from qdialect.reference.narrow import as_laid_out
+from qdialect.reference.values import runtime_dtype
 from qdialect.rewrite.kernel_marks import release_products
 from qdialect.validation.divergence import Divergence, OutOfTime, first_divergence, interpreter
 from qdialect.validation.translation import converted
 from qdialect.workflows.in_litert import InLitert
 from qdialect.workflows.inputs import draw, suitable
-from qdialect.workflows.model import Model
+from qdialect.workflows.model import TFLITE, Model, load_kept
 from qdialect.workflows.tflite_files import WrittenTflite, kernels_named, litert_installed
 from qdialect.workflows.written import read_again, write_as
 
@@ -76,10 +84,11 @@ _USELESS = 1e9
 """A bound that is larger says nothing of a quantized model."""
 _SLACK = 1 + 2.0**-20
 """Bounds are sums of floats."""
-_DEFECT = "this is a defect of a pass or a plug-in"
+_DEFECT = "this is a defect of qdialect or of a plug-in"
 _CLIPS = "check on inputs of the task, or ask for a level that keeps roundings and clips (bounded)"
 IN_RUNTIME = "in ONNX Runtime with its optimizations off"
 IN_REFERENCE = "in the reference interpreter"
+IN_LITERT = "in LiteRT"
 
 _EQUAL = Difference(0.0, 0.0, 0.0, inf, None)
 _OTHER = Difference(inf, inf, 1.0, -inf, ())
@@ -106,6 +115,8 @@ class OutputCheck:
     """Not codes: a distance is in real units, never in steps."""
     least_db: float = LEAST_DB
     """What the difference must leave where no bound judges."""
+    beside: str = ""
+    """What it is compared with, where that is not the model as we read it."""
 
     @property
     def distance(self) -> float:
@@ -137,7 +148,7 @@ class OutputCheck:
         floats = self.real or self.is_float
         apart = self.found.max_abs if floats else self.found.max_steps
         unit = f" ({self.found.sqnr_db:.1f} dB)" if floats else " codes" if self.number else ""
-        text = f"output '{self.name}' differs by up to {apart:.4g}{unit} "
+        text = f"output '{self.name}' differs{self.beside} by up to {apart:.4g}{unit} "
         text += f"in {self.found.share_differing:.2%} of its elements"
         if self.bounded:
             allowed = (
@@ -203,14 +214,8 @@ def check_optimized(
     InputError (`outside-contract`) where the optimized model is further off than its
     rewrites allow, or does not run where the original does.
     """
-    judge = Judge(before, samples, inputs, seconds)
     written = None if form is None else write_as(after, form)
-    checked = judge.check(after, written, form)
-    if checked.failure is not None:
-        raise checked.failure
-    if checked.wrong is not None:
-        raise judge.refusal(after, written, checked.wrong)
-    return checked
+    return Judge(before, samples, inputs, seconds).sound(after, written, form)
 
 
 @dataclass
@@ -230,7 +235,7 @@ class Judge:
     _options: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
     def __post_init__(self) -> None:
-        if self.inputs is not None:
+        if self.inputs is not None and self.requested:
             self.requested = 1
 
     @cached_property
@@ -251,7 +256,7 @@ class Judge:
     @property
     def is_from_litert(self) -> bool:
         """Whether the original is a file that LiteRT runs."""
-        return self.before.source is not None and self.before.source.suffix == ".tflite"
+        return self.before.source is not None and self.before.source.suffix in TFLITE
 
     @cached_property
     def original_in_litert(self) -> InLitert:
@@ -259,11 +264,78 @@ class Judge:
         assert self.before.source is not None
         return InLitert.of_file(self.before.source, kernels_named(self.before.module))
 
+    @cached_property
+    def kept(self) -> Model:
+        """The source file with its ops as they are there; QError."""
+        assert self.before.source is not None
+        return load_kept(self.before.source, kernels_named(self.before.module))
+
+    @cached_property
+    def noise(self) -> float:
+        """How much two engines must leave, in dB, that take sums and functions of the floats in
+        the model in ways of their own; infinite: the same bits."""
+        return _noise(self.before.module)
+
+    def loaded(self) -> Run:
+        """`run_original`, of what LiteRT or ONNX Runtime has loaded; QError."""
+        assert self.original_in_litert if self.is_from_litert else self.original
+        return self.run_original
+
+    def run_original(self, inputs: Arrays) -> list[Array]:
+        """What the original gives in LiteRT or ONNX Runtime; QError."""
+        if self.is_from_litert:
+            return self.original_in_litert.run(inputs, argument_names(self.function))
+        for name in inputs:
+            if name not in self.original.inputs:
+                known = ", ".join(self.original.inputs)
+                raise InputError(f"no input '{name}' (inputs: {known})", code="bad-input")
+        return [as_laid_out(y) for y in self.original.run(inputs).values()]
+
+    def run_kept(self, inputs: Arrays) -> list[Array]:
+        """What the source file gives, op by op; QError, OutOfTime."""
+        kept = interpreter(self.kept.ctx, self.kept.module, until=monotonic() + self.seconds)
+        kinds, results = self.function.function_type.outputs, kept.run(self.inputs_of_kept(inputs))
+        return [_bits(y, runtime_dtype(t)) for y, t in zip(results, kinds, strict=True)]
+
+    def inputs_of_kept(self, inputs: Arrays) -> dict[str, Array]:
+        """Inputs as the ops of the source file take them: codes may be integers there."""
+        function, names = self.kept.function(), argument_names(self.function)
+        arguments = zip(names, argument_names(function), function.function_type.inputs, strict=True)
+        return {other: _bits(inputs[name], runtime_dtype(kind)) for name, other, kind in arguments}
+
+    @property
+    def source(self) -> tuple[str, Run] | None:
+        """Where the source file runs, the engine of its format, and it there; None where there is
+        no such file or no such engine."""
+        from qdialect.formats.onnx.write.kernels import installed_runtime
+
+        path = self.before.source
+        if path is None:
+            return None
+        if path.suffix in TFLITE:
+            return (IN_LITERT, self.run_original) if litert_installed() else None
+        if path.suffix == ".onnx":
+            return None if installed_runtime() is None else (IN_RUNTIME, self.run_original)
+        return "in PyTorch, op by op" if path.suffix == ".pt2" else IN_REFERENCE, self.run_kept
+
+    def sound(
+        self, after: Model, written: Written | WrittenTflite | None, form: FileForm | None
+    ) -> Checked:
+        """What was compared; InputError (`outside-contract`) where the result is wrong."""
+        checked = self.check(after, written, form)
+        if checked.failure is not None:
+            raise checked.failure
+        if checked.wrong is not None:
+            raise self.refusal(after, written, checked.wrong)
+        return checked
+
     def check(
         self, after: Model, written: Written | WrittenTflite | None, form: FileForm | None
     ) -> Checked:
         """What was compared, and what was wrong; `written` is what `after` is in `form`, None
         for MLIR text."""
+        if not self.requested:
+            return Checked(0, 0, "", reason="--check=0")
         large = _too_large(self.before) or _too_large(after)
         if large is not None:
             return Checked(self.requested, 0, "", reason=large)
@@ -280,7 +352,7 @@ class Judge:
 
         ctx.remarks.outputs = summarize(ctx, module)
         again = Judge(self.before, self.requested, self.failing or self.inputs, self.seconds)
-        for name in ("function", "original", "original_in_litert"):
+        for name in ("function", "original", "original_in_litert", "kept", "noise"):
             if name in self.__dict__:
                 again.__dict__[name] = self.__dict__[name]
         try:
@@ -332,14 +404,10 @@ class Judge:
         found: list[tuple[Arrays, list[Array]]] = []
         until = monotonic() + EXECUTED_SECONDS
 
-        def answers(inputs: Arrays) -> list[Array]:
-            if self.is_from_litert:
-                return self.original_in_litert.run(inputs, argument_names(self.function))
-            return list(self.original.run(inputs).values())
-
         if self.is_from_litert and not litert_installed():
             return []
 
+        in_runtime = partial(self.sample, IN_RUNTIME, reference=self.run_original)
         try:
             while len(found) < max(self.requested, 1) or (
                 self.inputs is None
@@ -347,7 +415,7 @@ class Judge:
                 and len(found) < EXECUTED_MOST
                 and sum(getattr(y, "size", 0) for _, ys in found for y in ys) < EXECUTED_ENOUGH
             ):
-                found.append(self.sample(IN_RUNTIME, len(found), answers, in_range=in_range))
+                found.append(in_runtime(len(found), in_range=in_range))
         except QError:
             return found
         return found
@@ -370,16 +438,22 @@ class Judge:
         if isinstance(written, WrittenTflite):
             form = written.file.kind
         comparison = Comparison(self, after, written, form)
+        before, given, least = self.before, self.failing, inf
+        if wrong.beside or self.is_from_litert:
+            before, given = self.kept, self.inputs_of_kept(self.failing)
+            least = self.noise if wrong.bounded else wrong.least_db
         found = first_divergence(
-            (self.before.ctx, self.before.module),
+            (before.ctx, before.module),
             comparison.meaning,
-            (self.failing, comparison.converted_inputs(self.failing)),
+            (given, comparison.converted_inputs(self.failing)),
             until=monotonic() + self.seconds,
+            least_db=least,
         )
         unclear = wrong.may_clip and not wrong.bounded
         what = "far from the original" if unclear else "outside its contract"
+        which = "what would be written" if wrong.beside else "the optimized model"
         return InputError(
-            f"the optimized model is {what}: {wrong}",
+            f"{which} is {what}: {wrong}",
             where=self.where(None if found is None else found.key),
             code="outside-contract",
             notes=(_first(found), _CLIPS if unclear else _DEFECT),
@@ -398,8 +472,10 @@ def _too_large(model: Model) -> str | None:
 def _first(found: Divergence | None) -> str:
     if found is None:
         return "no value that both models have differs in the reference interpreter"
+    from qdialect.workflows.inspect import kind_of
+
     return (
-        f"the first value that differs is that of '{found.key}', by up to "
+        f"the first value that differs is that of {kind_of(found.op)} '{found.key}', by up to "
         f"{found.difference.max_abs:.4g} ({found.difference.sqnr_db:.1f} dB)"
     )
 
@@ -453,12 +529,6 @@ class Comparison:
         return isinstance(self.written, WrittenTflite) and not self.judge.is_from_litert
 
     @property
-    def leaves_litert(self) -> bool:
-        """Whether a file of LiteRT becomes one of another runtime, whose floats are summed in
-        another order."""
-        return self.judge.is_from_litert and not isinstance(self.written, WrittenTflite)
-
-    @property
     def exact(self) -> bool:
         """Whether all rewrites that fired are exact."""
         return all(bound.contract == "exact" for bound in self.bounds.values())
@@ -468,39 +538,42 @@ class Comparison:
         """Whether some rewrite that fired may drop a clip."""
         return any(bound.contract in _CLIPPING for bound in self.bounds.values())
 
-    def engines(self) -> list[tuple[str, Callable[[], tuple[Run, Run]]]]:
-        """What may judge, the preferred first."""
+    def engines(self) -> list[tuple[str, Callable[[], tuple[Run, Run]], str]]:
+        """What may judge, the preferred first, and beside what the result is in another engine."""
         from qdialect.formats.onnx.write.kernels import installed_runtime
 
-        reference = (IN_REFERENCE, self.interpreted)
+        found = [(IN_REFERENCE, self.interpreted, "")]
         fits = self.exact and self.written is not None and self.judge.same_interface(self.after)
-        if isinstance(self.written, WrittenTflite):
-            if not fits or not self.judge.is_from_litert or not litert_installed():
-                return [reference]
+        to_litert = isinstance(self.written, WrittenTflite)
+        if to_litert == self.judge.is_from_litert:
             kernels = kernels_named(self.before.module)
-            return [(f"in LiteRT ({kernels})", self.in_litert), reference]
-        if not fits or installed_runtime() is None:
-            return [reference]
-        if self.judge.is_from_litert:
-            if not litert_installed():
-                return [reference]
-            how = "in LiteRT, the result in ONNX Runtime with its optimizations off"
-            return [(how, self.in_both_runtimes), reference]
-        return [(IN_RUNTIME, self.in_runtime), reference]
+            litert = f"{IN_LITERT} ({kernels})", self.in_litert, ""
+            runtime = IN_RUNTIME, self.in_runtime, ""
+            if fits and (litert_installed() if to_litert else installed_runtime() is not None):
+                found.insert(0, litert if to_litert else runtime)
+        elif (source := self.judge.source) and (result := self.executed):
+            # Where a rounding may go the other way, the interpreter sees more.
+            first = fits and self.judge.noise > LEAST_DB
+            both = f"{source[0]}, the result {result[0]}", self.in_both, _beside(source[0])
+            found.insert(0 if first else 1, both)
+        return found
 
     def interpreted(self) -> tuple[Run, Run]:
         """Both models in the reference interpreter; results have the types of the original."""
         reference = interpreter(self.before.ctx, self.before.module, until=self.until)
-        other = interpreter(*self.meaning, until=self.until)
+        return reference.run, self.across(interpreter(*self.meaning, until=self.until).run)
+
+    def across(self, run: Run) -> Run:
+        """The result on inputs of the original; what it gives has the types of the original."""
         old, new = self.first.function_type, self.second.function_type
         gives = list(zip(old.outputs.data, new.outputs.data, strict=True))
 
-        def run(inputs: Arrays) -> list[Array]:
-            results = other.run(self.converted_inputs(inputs))
+        def converting(inputs: Arrays) -> list[Array]:
+            results = run(self.converted_inputs(inputs))
             ctx = self.after.ctx
             return [converted(ctx, y, b, a) for y, (a, b) in zip(results, gives, strict=True)]
 
-        return reference.run, run
+        return converting
 
     def converted_inputs(self, inputs: Arrays) -> dict[str, Array]:
         """Inputs of the original as those of the optimized model, which may take codes."""
@@ -520,16 +593,7 @@ class Comparison:
 
     def in_runtime(self) -> tuple[Run, Run]:
         """Both models in ONNX Runtime with its optimizations off."""
-        original = self.judge.original
-
-        def reference(inputs: Arrays) -> list[Array]:
-            for name in inputs:
-                if name not in original.inputs:
-                    known = ", ".join(original.inputs)
-                    raise InputError(f"no input '{name}' (inputs: {known})", code="bad-input")
-            return list(original.run(inputs).values())
-
-        return reference, self.written_in_runtime()
+        return self.judge.loaded(), self.written_in_runtime()
 
     def written_in_runtime(self) -> Run:
         """What was written, in ONNX Runtime with its optimizations off."""
@@ -543,29 +607,46 @@ class Comparison:
             engine = OrtEngine(judged.whole(), optimize=False)
         except QError as error:
             raise _Refused(self.refused(error)) from None
-        return lambda x: list(engine.run(x).values())
-
-    def in_both_runtimes(self) -> tuple[Run, Run]:
-        """The original in LiteRT, the result in ONNX Runtime as it is written."""
-        original, names = self.judge.original_in_litert, argument_names(self.first)
-        return lambda x: original.run(x, names), self.written_in_runtime()
+        return lambda x: [as_laid_out(y) for y in engine.run(x).values()]
 
     def in_litert(self) -> tuple[Run, Run]:
         """Both files in LiteRT, by the kernels that the original is read for."""
+        return self.judge.loaded(), self.written_in_litert()
+
+    def written_in_litert(self) -> Run:
+        """What was written, in LiteRT."""
         assert isinstance(self.written, WrittenTflite)
-        original, names = self.judge.original_in_litert, argument_names(self.first)
         try:
             engine = InLitert.of_written(self.written, self.second)
         except QError as error:
             raise _Refused(self.refused(error)) from None
-        return lambda x: original.run(x, names), lambda x: engine.run(x, names)
+        return lambda x: engine.run(x, argument_names(self.second))
+
+    def in_both(self) -> tuple[Run, Run]:
+        """The source file in the engine of its format, the result in that of its own."""
+        source, result = self.judge.source, self.executed
+        assert source is not None and result is not None
+        return source[1], self.across(result[1]())
+
+    @property
+    def executed(self) -> tuple[str, Callable[[], Run]] | None:
+        """Where the result runs, the engine it is for, and what opens it there; None where that is
+        not here."""
+        from qdialect.formats.onnx.write.kernels import installed_runtime
+
+        if isinstance(self.written, WrittenTflite):
+            return (IN_LITERT, self.written_in_litert) if litert_installed() else None
+        if self.written is not None:
+            is_here = installed_runtime() is not None
+            return (IN_RUNTIME, self.written_in_runtime) if is_here else None
+        return IN_REFERENCE, lambda: interpreter(*self.meaning, until=self.until).run
 
     # -- running ----------------------------------------------------------------------------
 
     def run(self) -> Checked:
         """Compare in the first engine in which the original runs."""
         reasons: list[str] = []
-        for how, build in self.engines():
+        for how, build, beside in self.engines():
             try:
                 reference, other = build()
                 if self.judge.inputs is None:
@@ -577,7 +658,7 @@ class Comparison:
             except QError as error:
                 reasons.append(error.message)
             else:
-                return self.compare(how, reference, other)
+                return self.compare(how, reference, other, beside)
         hint = "" if self.judge.inputs is not None else "; --input gives inputs to check on"
         why = f"the original does not run on these inputs ({reasons[0]}){hint}"
         return Checked(self.judge.requested, 0, "", reason=why)
@@ -593,8 +674,9 @@ class Comparison:
         """The result of a check where the optimized model does not run."""
         return Checked(self.judge.requested, 0, "", failure=error)
 
-    def compare(self, how: str, reference: Run, other: Run) -> Checked:
-        """Compare on each sample until time is up; `how` names the engine."""
+    def compare(self, how: str, reference: Run, other: Run, beside: str) -> Checked:
+        """Compare on each sample until time is up; `how` names the engine, or two where it is the
+        result in another `beside` the source file."""
         worst = [_EQUAL] * len(output_names(self.first))
         done, reason = 0, ""
         requested = self.judge.requested
@@ -614,20 +696,24 @@ class Comparison:
                     raise
                 reason = f"the original does not run on input {seed + 1}: {error.message}"
                 break
+            found = self.differences(expected, got)
+            outputs = self.judged(found, beside)
+            wrong = next((output for output in outputs if not output.holds), None)
+            if wrong is not None and not self.excused(reference, inputs, expected):
+                allowed = None if beside or how == IN_RUNTIME else self.in_reals(inputs)
+                if allowed is None:
+                    self.judge.failing = inputs
+                    return Checked(requested, done, how, outputs, wrong=wrong)
+                found = allowed
             if done == 0:
                 self.try_kernels(inputs, expected)
                 try:
-                    self.try_litert(how, inputs, expected)
+                    wrong = self.apart_from_source(reference, inputs, expected)
                 except _Refused as refused:
                     return self.failed(refused.error)
-            found = self.differences(expected, got)
-            wrong = next((output for output in self.judged(found) if not output.holds), None)
-            if wrong is not None and not self.excused(reference, inputs, expected):
-                allowed = None if how == IN_RUNTIME else self.in_reals(inputs)
-                if allowed is None:
+                if wrong is not None:
                     self.judge.failing = inputs
-                    return Checked(requested, done, how, self.judged(found), wrong=wrong)
-                found = allowed
+                    return Checked(requested, done, how, outputs, wrong=wrong)
             worst = [max(x, y, key=_size) for x, y in zip(worst, found, strict=True)]
             done += 1
             if monotonic() > self.until:
@@ -637,7 +723,8 @@ class Comparison:
         kind = "given" if self.judge.inputs is not None else "random"
         what = f"{kind} input{'s' if requested > 1 else ''} {how}"
         spent = monotonic() - self.began
-        return Checked(requested, done, what, self.judged(worst), spent, reason, self.notes)
+        outputs = self.judged(worst, beside)
+        return Checked(requested, done, what, outputs, spent, reason, self.notes)
 
     def try_kernels(self, inputs: Arrays, expected: Sequence[Array]) -> None:
         """Run the integer kernels themselves, if those are what is written."""
@@ -665,49 +752,51 @@ class Comparison:
                 f"original ({least:.1f} dB)"
             )
 
-    def try_litert(self, how: str, inputs: Arrays, expected: Sequence[Array]) -> None:
-        """Run a TFLite file in LiteRT, where only the interpreter judges it; _Refused where LiteRT
-        does not run it."""
-        if not isinstance(self.written, WrittenTflite) or how != IN_REFERENCE:
-            return
-        if not litert_installed() or not self.judge.same_interface(self.after):
-            return
+    def apart_from_source(
+        self, reference: Run, inputs: Arrays, expected: Sequence[Array]
+    ) -> OutputCheck | None:
+        """The output of the model as we read it, which `expected` is of, or of the result, that is
+        too far from what the source file gives; _Refused where the result does not run."""
+        if (source := self.judge.source) is None or (executed := self.executed) is None:
+            return None
+        (where, run), (place, opened) = source, executed
+        if run == reference:
+            return None
         try:
-            engine = InLitert.of_written(self.written, self.second)
-            got = engine.run(inputs, argument_names(self.first))
-        except QError as error:
-            raise _Refused(self.refused(error)) from None
-        found = self.differences(expected, got)
-        far = [one for one in found if one.max_steps > 1 and one.sqnr_db < LEAST_DB]
-        if far:
-            raise _Refused(
-                InputError(
-                    f"in LiteRT an output is at {far[0].sqnr_db:.1f} dB from the original",
-                    where=self.judge.where(),
-                    code="outside-contract",
-                )
-            )
+            answers = run(inputs)
+        except (QError, OutOfTime) as error:
+            why = error.message if isinstance(error, QError) else "it takes too long"
+            self.notes.append(f"not compared with the source file {where}: {why}")
+            return None
+        beside = _beside(where)
+        read = self.judged(self.differences(answers, expected), f", as read,{beside}", read=True)
+        found = self.differences(answers, self.results(self.across(opened()), inputs))
+        for output in (*read, *self.judged(found, beside)):
+            if not output.holds and not self.excused(run, inputs, answers):
+                return output
         same = sum(difference.is_equal for difference in found)
-        text = f"in LiteRT ({self.written.kernels}) {same} of {len(found)} outputs have the bits "
-        text += "that the interpreter gives for the original"
-        if same < len(found):
-            text += f"; {_apart(found)}{self.by_default(inputs, expected)}"
-        self.notes.append(text)
+        text = f"{place} {same} of {len(found)} outputs have the bits of the source file {where}"
+        self.notes.append(text + self.by_default(inputs, answers, found))
+        return None
 
-    def by_default(self, inputs: Arrays, expected: Sequence[Array]) -> str:
-        """How far ONNX Runtime, as it executes the original by default, is from what the original
-        says; nothing where it does not run it."""
+    def by_default(
+        self, inputs: Arrays, answers: Sequence[Array], found: Sequence[Difference]
+    ) -> str:
+        """How far outputs are off, and how far ONNX Runtime, as it executes the original by
+        default, is off that; nothing where none is, or it does not run the original."""
         from qdialect.formats.onnx.write import OrtEngine
-        from qdialect.formats.onnx.write.kernels import installed_runtime
 
         source = self.before.source
-        if source is None or source.suffix != ".onnx" or installed_runtime() is None:
+        if all(difference.is_equal for difference in found):
             return ""
+        if source is None or source.suffix != ".onnx":
+            return f"; {_apart(found)}"
         try:
             got = list(OrtEngine(source, optimize=True).run(inputs).values())
         except QError:
-            return ""
-        return f" (of ONNX Runtime by default: {_apart(self.differences(expected, got))})"
+            return f"; {_apart(found)}"
+        own = _apart(self.differences(answers, got))
+        return f"; {_apart(found)} (of ONNX Runtime by default: {own})"
 
     def differences(self, expected: Sequence[Array], got: Sequence[Array]) -> list[Difference]:
         """How far each output is off: steps of its codes, and real units."""
@@ -723,26 +812,43 @@ class Comparison:
             return _EQUAL if bool(np.array_equal(a, b)) else _OTHER
         return _OTHER if a.shape != b.shape else compare(a, b, kind)
 
-    def judged(self, worst: Sequence[Difference]) -> list[OutputCheck]:
-        """The largest difference of each output, beside what its rewrites allow."""
+    def judged(
+        self,
+        worst: Sequence[Difference],
+        beside: str = "",
+        *,
+        read: bool = False,
+    ) -> list[OutputCheck]:
+        """The largest difference of each output, beside what its rewrites allow (none, of what is
+        `read`), and what the floats of two engines do, where the source file is `beside` it."""
         outputs: list[OutputCheck] = []
         for index, (name, found) in enumerate(zip(output_names(self.first), worst, strict=True)):
-            bound = self.bounds.get(index)
+            bound = None if read else self.bounds.get(index)
             contract = bound.contract if bound is not None else "exact"
             real = bound is not None and not isfinite(bound.steps)
             allowed = 0.0 if bound is None else bound.real if real else bound.steps
-            least = LEAST_DB
-            if self.sums_otherwise:
-                contract, allowed = ("ties" if contract == "exact" else contract), inf
             kind = self.first.function_type.outputs.data[index]
             is_float = quant_element(kind) is None and isinstance(element_type(kind), AnyFloat)
             number = is_float or quant_element(kind) is not None
-            if is_float and contract == "exact" and self.leaves_litert:
-                contract, allowed, least = "ties", inf, FLOATS_DB
-            outputs.append(
-                OutputCheck(name, contract, allowed, real, found, number, is_float, least)
+            output = OutputCheck(
+                name, contract, allowed, real, found, number, is_float, LEAST_DB, beside
             )
+            if beside and not output.holds:
+                output = self.of_two_engines(output)
+            elif self.sums_otherwise:
+                output = replace(output, contract=_at_least_ties(contract), allowed=inf)
+            outputs.append(output)
         return outputs
+
+    def of_two_engines(self, output: OutputCheck) -> OutputCheck:
+        """What an output is judged by whose bound, which is of exact arithmetic, does not hold in
+        two engines."""
+        exact, noise = output.contract == "exact", self.judge.noise
+        if exact and noise > LEAST_DB and not (output.is_float and noise < inf):
+            return output
+        least = noise if exact else LEAST_DB
+        contract = _at_least_ties(output.contract)
+        return replace(output, contract=contract, allowed=inf, least_db=least)
 
     # -- what went wrong --------------------------------------------------------------------
 
@@ -789,6 +895,52 @@ class Comparison:
             where=error.where or self.judge.where(),
             code="outside-contract",
         )
+
+
+def _at_least_ties(contract: str) -> str:
+    """What rewrites are called whose result another engine computes."""
+    return "ties" if contract == "exact" else contract
+
+
+def _beside(place: str) -> str:
+    """What a result is compared with, where that is the source file somewhere."""
+    return f" from the source file {place}"
+
+
+def _bits(array: Array, dtype: Any) -> Array:
+    """Integers as those of another sign that have their bits; others as they are."""
+    same = (
+        array.dtype.kind in "iu" and dtype.kind in "iu" and array.dtype.itemsize == dtype.itemsize
+    )
+    return array.view(dtype) if same else array
+
+
+def _noise(module: ModuleOp) -> float:
+    """See `Judge.noise`: what is computed in floats may be summed otherwise; where it is then
+    rounded or compared, or an op may do so that is not known, a code may be the next one."""
+    found = inf
+    for op in module.walk():
+        results = [element_type(value.type) for value in op.results]
+        if isinstance(op, ConstantOp) or not any(
+            isinstance(kind, AnyFloat) for kind in (*results, *map(_computed, op.operands))
+        ):
+            continue
+        rounds = op.name in _ROUND or not op.name.startswith(("nn.", "quant."))
+        rounds = rounds or any(str(kind) not in ("f32", "f64") for kind in results)
+        if rounds and any(map(_computed, op.operands)):
+            return LEAST_DB
+        found = FLOATS_DB
+    return found
+
+
+_ROUND = frozenset({"nn.round", "nn.floor", "nn.ceil"})
+
+
+def _computed(value: SSAValue) -> AnyFloat | None:
+    """The type of floats that an op other than a dequantize computes."""
+    kind, owner = element_type(value.type), value.owner
+    is_read = not isinstance(owner, Operation) or isinstance(owner, ConstantOp | DCastOp)
+    return kind if isinstance(kind, AnyFloat) and not is_read else None
 
 
 def _apart(found: Sequence[Difference]) -> str:

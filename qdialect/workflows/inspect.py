@@ -204,9 +204,7 @@ def _boundary(finding: Finding) -> Boundary:
     op = finding.op
     return Boundary(
         finding.code,
-        _kind(op)
-        if isinstance(op, NodeOp | TorchNodeOp | TfliteNodeOp | UnregisteredOp)
-        else op.name,
+        kind_of(op),
         op.sym_name.data if isinstance(op, FuncOp) else name_text(op),
         location_text(op.location),
         finding.message,
@@ -224,7 +222,7 @@ def _name(op: Operation) -> str:
 
 def _classify(op: Operation, result: Inspection, unknown: dict[str, Unknown]) -> None:
     if isinstance(op, _NODES):
-        entry = unknown.setdefault(_kind(op), Unknown(_kind(op)))
+        entry = unknown.setdefault(kind_of(op), Unknown(kind_of(op)))
         entry.count += 1
         entry.keys.extend(keys_of(op))
     elif isinstance(op, QCastOp):
@@ -252,13 +250,16 @@ def _classify(op: Operation, result: Inspection, unknown: dict[str, Unknown]) ->
             result.float += 1
 
 
-def _kind(op: NodeOp | TorchNodeOp | TfliteNodeOp | UnregisteredOp) -> str:
+def kind_of(op: Operation) -> str:
+    """What an op is called in the format that it is from."""
     if isinstance(op, TfliteNodeOp):
         return op.op.data
     if isinstance(op, TorchNodeOp):
         return op.target.data
     if isinstance(op, UnregisteredOp):
         return op.op_name.data
+    if not isinstance(op, NodeOp):
+        return op.name
     domain = op.domain.data
     return f"{domain}.{op.op_type.data}" if domain else op.op_type.data
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Literal
 
 from qdialect.errors import InputError, UsageError, Where
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from qdialect.formats.torch.program import Program
     from qdialect.pipeline.manager import Instrumentation
     from qdialect.targets.base import Target
+    from qdialect.weights import Load
     from qdialect.workflows.tflite_files import TfliteForm, WrittenTflite
 
 Kernels = Literal["litert-xnn", "litert-opt", "litert-ref"]
@@ -134,6 +136,26 @@ def load(
     return model if as_written or source.suffix == ".onnx" else raised(model)
 
 
+def load_kept(source: Path, kernels: Kernels) -> Model:
+    """The model in a file with each op as the format has it, not as we read it: what runs it is
+    the runtime of the format, op by op, or the interpreter of a dialect. For `kernels` see `load`.
+    """
+    from qdialect.pipeline.plugins import Plugins
+
+    session = Plugins().session(allow_unregistered=True)
+    if source.suffix == ".onnx":
+        from qdialect.formats.onnx.read import import_model
+
+        return Model(import_model(source, session, keep=True), session)
+    if source.suffix == ".pt2":
+        from qdialect.formats.torch.archive import read_archive
+        from qdialect.formats.torch.read import import_program
+
+        return Model(import_program(read_archive(source), session, keep=True), session)
+    chosen = kernels if source.suffix in TFLITE else None
+    return load(source, session, as_written=True, kernels=chosen)
+
+
 def either_of(suffixes: Sequence[str]) -> str:
     """`.onnx, .mlir or .mlirbc`."""
     return f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
@@ -213,7 +235,7 @@ def raised(model: Model, dialect: str | None = None) -> Model:
 
                 kernels = kernels_named(model.module)
                 passes = passes.replace("raise-tflite", f"raise-tflite{{kernels={kernels}}}", 1)
-            model = run_passes(model, passes, verify_each=False)
+            model = replace(run_passes(model, passes, verify_each=False), source=model.source)
     return model
 
 
@@ -227,6 +249,7 @@ def save(
     text_version: TextVersion | None = None,
     written: Written | None = None,
     kernels: Kernels | None = None,
+    load: Load | None = None,
 ) -> None:
     """Write the model as `.onnx` (in `form`), `.tflite`, `.circle`, or as `.mlir` with its weights
     beside it.
@@ -241,7 +264,7 @@ def save(
     refuses types it does not know; by default those are spelled as in "v24".
     `written` is the model in this form and for this runtime, exported already.  `kernels` says
     for whose arithmetic a TFLite or Circle file is written (default: that of the file the model
-    is from, else "litert-xnn").
+    is from, else "litert-xnn").  `load` loads the file before it gets its name (`loadable`).
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -252,12 +275,12 @@ def save(
         if written is None:
             written = write_model(model.module, model.ctx, form=form, runtime=runtime)
         beside = keeps_weights_beside(model.module) and not inline_weights
-        save_model(written, target, weights_beside=beside)
+        save_model(written, target, weights_beside=beside, load=load)
     elif target.suffix in TFLITE:
         from qdialect.workflows.tflite_files import save_tflite
 
         circle = target.suffix == ".circle"
-        save_tflite(write_tflite(model, "circle" if circle else "tflite", kernels), target)
+        save_tflite(write_tflite(model, "circle" if circle else "tflite", kernels), target, load)
     elif target.suffix in (".mlir", ".mlirbc"):
         from qdialect.formats.mlir.write import save_module
 
@@ -267,6 +290,7 @@ def save(
             target,
             inline_weights=inline_weights,
             text_version=_known_version(text_version),
+            load=load,
         )
     else:
         raise UsageError(f"cannot tell the kind of '{target}': use {either_of(SAVED)}")
@@ -312,22 +336,30 @@ def save_or_copy(
     model: Model,
     path: Path,
     *,
-    form: Form,
-    inline_weights: bool,
+    form: Form = "qdq",
+    inline_weights: bool = False,
     written: Written | None = None,
+    load: Load | None = None,
 ) -> None:
-    """Save a model; one that is an ONNX or TFLite file as it was loaded is copied to one."""
-    if model.source is not None and model.source.suffix == path.suffix == ".onnx":
-        from qdialect.formats.onnx.write import copy_model
-
-        copy_model(model.source, path)
-    elif model.source is not None and model.source.suffix == path.suffix in TFLITE:
-        from qdialect.formats.tflite.read import read_file
-        from qdialect.formats.tflite.write import write_file
-
-        write_file(read_file(model.source), path)
+    """Save a model; one that is an ONNX, TFLite or Circle file as it was loaded is copied to
+    one."""
+    source = model.source
+    if source is None or source.suffix != path.suffix or path.suffix not in (".onnx", *TFLITE):
+        save(model, path, form=form, inline_weights=inline_weights, written=written, load=load)
     else:
-        save(model, path, form=form, inline_weights=inline_weights, written=written)
+        copy_file(source, path, load)
+
+
+def copy_file(source: Path, path: Path, load: Load | None = None) -> None:
+    """Copy an ONNX (see `copy_model`), TFLite or Circle file, whole or not at all."""
+    from qdialect.formats.onnx.write import copy_model
+    from qdialect.weights import replacing
+
+    if path.suffix == ".onnx":
+        copy_model(source, path, load=load)
+        return
+    with replacing(path, load) as temporary:
+        copyfile(source, temporary)
 
 
 def run_passes(

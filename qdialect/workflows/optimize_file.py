@@ -2,7 +2,8 @@
 
 The result is never worse than the original. A rewrite that fails is left out; where we cannot
 read a model that ONNX Runtime runs, or no file that we make may take its place, the original is
-what is written, and `dropped` says why.
+what is written, and `dropped` says why. In another format its translation is written then, without
+rewrites, if that gives what the original gives; else nothing is.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from qdialect.passes.casts.release_kernels import contract
 from qdialect.passes.pipelines import BY_PRICE, optimize_pipeline
 from qdialect.rewrite.remarks import key_text
 from qdialect.workflows.check import Judge
-from qdialect.workflows.model import Model, load, run_passes, save
+from qdialect.workflows.loadable import NOT_LOADED, loader
+from qdialect.workflows.model import Model, copy_file, load, run_passes, save
 from qdialect.workflows.optimize import EVERYTHING, Dropped, Optimization, Optimized
 from qdialect.workflows.race import Choice, Selection, cheapest_form, unrounded
 from qdialect.workflows.tabulate import with_tables
@@ -38,14 +40,13 @@ from qdialect.workflows.tflite_files import SUFFIXES as TFLITE
 from qdialect.workflows.tflite_files import (
     WrittenTflite,
     checked_kernels,
-    copy_tflite,
     litert_installed,
     name_kernels,
     refused_by_litert,
     said,
     save_tflite,
 )
-from qdialect.workflows.written import form_of
+from qdialect.workflows.written import form_of, write_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,7 +157,7 @@ class FileOptimization:
                 pipeline = f"release-kernels{{numerics={self.numerics or 'bounded'}}},{pipeline}"
             work = Optimization(model, pipeline, self.target, self.watchers)
             judge = Judge(model, self.samples, self.inputs)
-            result = self._or_original(lambda: work.checked(judge, self.written_form, self.samples))
+            result = self._or_original(lambda: work.checked(judge, self.written_form))
             self.dropped += work.dropped
             began = self._took("passes and check", began)
             if result is not None:
@@ -164,7 +165,16 @@ class FileOptimization:
                 if self.result is not None and not self.is_tflite:
                     self.notes += reciprocals(self.result.model)
                 began = self._took("candidates", began)
-        self._write()
+            if self.result is None and not self._may_copy:
+                self.result, self.choice = self._translated(model, judge), None
+        try:
+            self._write()
+        except InputError as error:
+            if error.code != NOT_LOADED or self.result is None or not self._may_copy:
+                raise
+            self._drop(EVERYTHING, error)
+            self.result = self.choice = None
+            self._write()
         self._took("export", began)
 
     @property
@@ -219,23 +229,29 @@ class FileOptimization:
             if isinstance(error, QError) and error.code == "too-large":
                 raise  # for the runtime, too
             if foreign_frame(error) is not None or not self._can_keep(error):
-                raise
+                raise self._untranslated(error) from None
             self._drop("the whole model, which could not be read", error)
             return None
 
+    @property
+    def _may_copy(self) -> bool:
+        """Whether the original may be what is written, as it is."""
+        means = self.model is None or self.model.source is not None
+        return means and self.source.suffix == self.path.suffix in (".onnx", *TFLITE)
+
     def _can_keep(self, error: Exception) -> bool:
         """Whether the original can be the result: a model that the runtime loads, where the
-        failure is ours, and one that it runs, where we say that the model is wrong."""
+        failure is ours, and one that it runs, where we say that the model is wrong. One that is
+        not copied is translated, if it was read."""
         from qdialect.formats.onnx.write.engine import loads, runs
         from qdialect.formats.onnx.write.kernels import installed_runtime
 
-        if self.is_tflite and self.source.suffix == self.path.suffix:
+        if not self._may_copy:
+            return self.model is not None
+        if self.is_tflite:
             return self._can_copy_tflite(error)
-        is_model = self.is_onnx and self.source.suffix == ".onnx"
-        if not is_model or installed_runtime() is None:
+        if installed_runtime() is None:
             return False
-        if self.model is not None and self.model.source is None:
-            return True
         ours = not isinstance(error, InputError)
         return loads(self.source) if ours else runs(self.source, self.inputs)
 
@@ -251,8 +267,7 @@ class FileOptimization:
             place = f"{Where(node=error.where.node)}: " if error.where and error.where.node else ""
             why = f"{place}{error.message}"
         else:
-            details = crash_report(error)
-            why = f"{culprit(error)} (a defect of qdialect; details are in {details})"
+            why = _defect(error)
         self.dropped.append(Dropped(what, why))
 
     def _or_original(self, work: Callable[[], T]) -> T | None:
@@ -269,6 +284,30 @@ class FileOptimization:
             self._drop(EVERYTHING, error)
             return None
 
+    def _translated(self, model: Model, judge: Judge) -> Optimized:
+        """The model in the format of the result, without rewrites; QError where it has no form
+        there, or gives something else than the source file."""
+        passes = ""
+        if self._leaves_litert:
+            passes = f"release-kernels{{numerics={self.numerics or 'bounded'}}}"
+        try:
+            after = run_passes(model, passes, target=self.target, verify_each=False)
+            written = None if self.written_form is None else write_as(after, self.written_form)
+            return Optimized(after, written, judge.sound(after, written, self.written_form))
+        except Exception as error:
+            raise self._untranslated(error) from None
+
+    def _untranslated(self, error: Exception) -> Exception:
+        """The error of a model that cannot be written in another format: of a defect of ours the
+        one line that says so, where the model in its own format would be copied."""
+        if self._may_copy or isinstance(error, QError) or foreign_frame(error) is not None:
+            return error
+        return QError(
+            f"cannot be written as {self.path.suffix}: {_defect(error)}",
+            where=Where(str(self.source)),
+            code="not-translated",
+        )
+
     # -- which file -------------------------------------------------------------------
 
     def _choose(self, model: Model, first: Optimized, pipeline: str, judge: Judge) -> None:
@@ -279,13 +318,13 @@ class FileOptimization:
             results = {TFLITE[self.path.suffix]: first}
         if self._races and self.times[-1][1] < self.seconds:
             work = Optimization(model, pipeline, self.target, self.watchers, without=BY_PRICE)
-            fewer = self._or_original(lambda: work.checked(judge, self.written_form, self.samples))
+            fewer = self._or_original(lambda: work.checked(judge, self.written_form))
             if fewer is not None and str(fewer.model) != str(first.model):
                 results[FEWER_IN_LITERT if self.is_tflite else FEWER] = fewer
         if self._may_keep(first):
             lower = optimize_pipeline(self.target, "bounded")
             less = Optimization(model, lower, self.target, self.watchers)
-            kept = self._or_original(lambda: less.checked(judge, self.written_form, self.samples))
+            kept = self._or_original(lambda: less.checked(judge, self.written_form))
             if kept is not None:
                 results[KEPT] = kept
         if self._races and self.level == "relaxed" and not self.is_tflite:
@@ -314,9 +353,7 @@ class FileOptimization:
             return None
         self.notes.append(f"{found.count} of {found.of} quantized ops are faster on floats")
         work = Optimization(found.model, pipeline, self.target, self.watchers)
-        return work.checked(
-            Judge(found.model, self.samples, self.inputs), self.written_form, self.samples
-        )
+        return work.checked(Judge(found.model, self.samples, self.inputs), self.written_form)
 
     def _samples(self, judge: Judge) -> list[tuple[Arrays, list[NDArray[Any]]]]:
         """What candidates run on: in the ranges of the model, where its clips may be gone."""
@@ -415,42 +452,34 @@ class FileOptimization:
         return [first, "qoperator" if first == "qdq" else "qdq"]
 
     def _write(self) -> None:
-        from qdialect.formats.onnx.write import copy_model, keeps_weights_beside, save_model
-
+        load = loader(self.path, self.source, kernels=self.kernels, notes=self.notes)
+        form: Form = "qdq"
         if self.result is None:
-            means = self.model is None or self.model.source is not None
-            if self.is_tflite and self.source.suffix == self.path.suffix:
-                copy_tflite(self.source, self.path)
-            elif self.is_onnx and self.source.suffix == ".onnx" and means:
-                copy_model(self.source, self.path)
-            else:
-                assert self.model is not None
-                model = self.model
-                if self._leaves_litert:
-                    passes = f"release-kernels{{numerics={self.numerics or 'bounded'}}}"
-                    model = run_passes(with_tables(model), passes, verify_each=False)
-                save(model, self.path)
-            return
-        model = self.result.model
-        form = self._forms(model)[0]
-        file = self.result.written if form == "qdq" else None
-        if self.choice is not None:
+            file = self.source
+        elif self.choice is not None:
             file = self.choice.chosen.model
-        if self.is_tflite:
-            written = self.result.written if self.choice is None else file
-            if isinstance(written, Path):
-                copy_tflite(written, self.path)
-            elif isinstance(written, WrittenTflite):
-                save_tflite(written, self.path)
-            return
-        assert not isinstance(file, WrittenTflite)
-        if file is None:
-            save(model, self.path, form=form, inline_weights=self.inline_weights)
-        elif isinstance(file, Path):
-            copy_model(file, self.path)
         else:
-            beside = keeps_weights_beside(model.module) and not self.inline_weights
-            save_model(file, self.path, weights_beside=beside)
+            form = self._forms(self.result.model)[0]
+            file = self.result.written if form == "qdq" else None
+        if isinstance(file, Path):
+            copy_file(file, self.path, load)
+        elif isinstance(file, WrittenTflite):
+            save_tflite(file, self.path, load)
+        else:
+            assert self.result is not None
+            save(
+                self.result.model,
+                self.path,
+                form=form,
+                inline_weights=self.inline_weights,
+                written=file,
+                load=load,
+            )
+
+
+def _defect(error: Exception) -> str:
+    """An error of ours in one line, and where all of it is."""
+    return f"{culprit(error)} (a defect of qdialect; details are in {crash_report(error)})"
 
 
 def reciprocals(model: Model) -> list[str]:

@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Literal
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qdialect.dialects.tflite import KERNELS_KEY, kernels_of_module
-from qdialect.errors import InputError, QError, UsageError, Where
+from qdialect.errors import QError, UsageError
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
     from qdialect.formats.tflite.model import File, Subgraph
+    from qdialect.weights import Load
 
 Kernels = Literal["litert-xnn", "litert-opt", "litert-ref"]
 TfliteForm = Literal["tflite", "circle"]
@@ -112,25 +112,11 @@ class WrittenTflite:
         return count(self.file, delegated)
 
 
-def save_tflite(written: WrittenTflite, path: Path) -> None:
+def save_tflite(written: WrittenTflite, path: Path, load: Load | None = None) -> None:
     """Write the file, whole or not at all; InputError (`unwritable-file`)."""
     from qdialect.formats.tflite.write import write_file
 
-    write_file(written.file, path)
-
-
-def copy_tflite(source: Path, path: Path) -> None:
-    """Copy a file, whole or not at all; InputError (`unwritable-file`)."""
-    from qdialect.weights import replacing
-
-    try:
-        with replacing(path) as temporary:
-            copyfile(source, temporary)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"cannot write: {reason}", where=Where(str(path)), code="unwritable-file"
-        ) from None
+    write_file(written.file, path, load=load)
 
 
 @dataclass(frozen=True)

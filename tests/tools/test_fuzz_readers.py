@@ -118,8 +118,8 @@ def test_arcs_are_of_the_watched_code_only(tmp_path: Path) -> None:
     with arcs.watched():
         files.stamp()
     assert arcs.new == 0
-    with pytest.raises(FileNotFoundError), arcs.watched(), files.replacing(tmp_path / "a" / "b"):
-        raise FileNotFoundError
+    with pytest.raises(KeyError), arcs.watched(), files.replacing(tmp_path / "a" / "b"):
+        raise KeyError
     assert arcs.new > 0
 
 

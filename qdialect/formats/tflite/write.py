@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qdialect.errors import InputError, Where
 from qdialect.formats.tflite.elements import to_stored
 from qdialect.formats.tflite.flatbuffer_write import LARGEST, encode
 from qdialect.formats.tflite.model import (
@@ -23,7 +22,7 @@ from qdialect.formats.tflite.model import (
     Tensor,
 )
 from qdialect.formats.tflite.schema import schema_of
-from qdialect.weights.files import replacing
+from qdialect.weights import Load, replacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,22 +33,21 @@ _OLD_CODES = 127
 """The greatest number of an op that the field of old files has room for."""
 
 
-def write_file(file: File, path: str | os.PathLike[str], *, largest: int = LARGEST) -> None:
+def write_file(
+    file: File,
+    path: str | os.PathLike[str],
+    *,
+    largest: int = LARGEST,
+    load: Load | None = None,
+) -> None:
     """Write a file, whole or not at all; InputError (`unwritable-file`).
 
     Where it would be a flatbuffer of more than `largest` bytes, constants stand behind that.
     """
     target = Path(path)
     pieces = file_pieces(file, largest)
-    try:
-        with replacing(target) as temporary, temporary.open("wb") as out:
-            for piece in pieces:
-                out.write(piece)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"cannot write: {reason}", where=Where(str(target)), code="unwritable-file"
-        ) from None
+    with replacing(target, load) as temporary, temporary.open("wb") as out:
+        out.writelines(pieces)
 
 
 def file_bytes(file: File, *, largest: int = LARGEST) -> bytes:

@@ -18,14 +18,14 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.ir import Attribute, ParametrizedAttribute
 
 from qdialect.context import QContext
-from qdialect.errors import InputError, QError, Where
+from qdialect.errors import InputError, QError, Where, unwritable
 from qdialect.formats.bytecode.layout import SUFFIX
 from qdialect.formats.mlir.write.printer import BLOB, MLIRPrinter
 from qdialect.formats.mlir.write.resources import Resources
 from qdialect.formats.mlir.write.style import PLAIN, Style
 from qdialect.ops.locations import op_where
 from qdialect.quant.text_version import TextVersion, printing_for
-from qdialect.weights import alone, replacing
+from qdialect.weights import Load, alone, replacing
 
 if TYPE_CHECKING:
     from qdialect.formats.bytecode.write import Piece
@@ -112,6 +112,7 @@ def save_module(
     style: Style = PLAIN,
     as_bytecode: bool = False,
     bytecode_version: int | None = None,
+    load: Load | None = None,
 ) -> None:
     """Write `x.mlir`, and its weights to `x.safetensors` unless they go inline.
 
@@ -132,7 +133,7 @@ def save_module(
             inline_weights=inline_weights,
             text_version=text_version,
         )
-        _save_bytecode(target, pieces)
+        _save_bytecode(target, pieces, load)
         return
     keys = set[str]() if inline_weights else blob_keys(module)
     store = target.with_suffix(".safetensors")
@@ -152,21 +153,16 @@ def save_module(
         ).encode()
     try:
         with alone(target.parent) as begin:
-            with replacing(target) as temporary:
+            with replacing(target, load) as temporary:
                 temporary.write_bytes(data)
                 begin()
                 holds_more = bool(keys) and ctx.blobs.save_with_old(store, keys)
             if holds_more:
-                with suppress(OSError):  # it may stay as it is
+                with suppress(InputError):  # it may stay as it is
                     ctx.blobs.save(store, keys)
     except QError as error:
         error.where = error.where or op_where(module)
         raise
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"cannot write: {reason}", where=Where(str(target)), code="unwritable-file"
-        ) from None
 
 
 def bytecode(
@@ -190,15 +186,9 @@ def bytecode(
         return [*module_bytes(module, ctx, version=version, inline_weights=inline_weights)]
 
 
-def _save_bytecode(target: Path, pieces: list[Piece]) -> None:
-    try:
-        with replacing(target) as temporary, temporary.open("wb") as file:
-            file.writelines(pieces)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"cannot write: {reason}", where=Where(str(target)), code="unwritable-file"
-        ) from None
+def _save_bytecode(target: Path, pieces: list[Piece], load: Load | None) -> None:
+    with replacing(target, load) as temporary, temporary.open("wb") as file:
+        file.writelines(pieces)
 
 
 def blob_keys(module: ModuleOp) -> set[str]:
@@ -243,10 +233,7 @@ def _refuse_foreign(store: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"cannot write: {reason}", where=Where(str(store)), code="unwritable-file"
-        ) from None
+        raise unwritable(store, error) from None
     if not ours:
         raise InputError(
             "would overwrite a file that is not a weight store of qdialect",

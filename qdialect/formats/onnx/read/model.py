@@ -67,18 +67,22 @@ if TYPE_CHECKING:
 
 
 def import_model(
-    source: str | Path | bytes | ModelProto, ctx: QContext, dims: Mapping[str, int] | None = None
+    source: str | Path | bytes | ModelProto,
+    ctx: QContext,
+    dims: Mapping[str, int] | None = None,
+    *,
+    keep: bool = False,
 ) -> ModuleOp:
     """Read an ONNX model as a module with one function; `dims` are numbers for symbolic extents.
 
-    What we know becomes `nn` and `quant` ops, every other node an `onnx.node`.
+    What we know becomes `nn` and `quant` ops, every other node an `onnx.node`; with `keep` all do.
     Weights go to `ctx.blobs`.  Raises InputError (file and node) for a model that
     is broken, QError (`missing-package`) without the `onnx` package.
     """
     try:
         loaded = load_model(source, dims)
         check_operand_types(loaded)
-        return _Walk(ctx, loaded).run()
+        return _Walk(ctx, loaded, keep).run()
     except UnicodeDecodeError:
         # Raised by protobuf when a text field is read, and by the ONNX checker.
         raise InputError(
@@ -91,7 +95,8 @@ def import_model(
 class _Walk:
     """The walk over the nodes of one model."""
 
-    def __init__(self, ctx: QContext, loaded: LoadedModel) -> None:
+    def __init__(self, ctx: QContext, loaded: LoadedModel, keep: bool) -> None:
+        self._keep = keep
         self._imp = Importer(ctx, loaded)
         self._arithmetic = ShapeArithmetic(self._imp)
         self._parameters = KnownParameters(self._imp)
@@ -179,14 +184,14 @@ class _Walk:
         imp = self._imp
         imp.begin(node)
         self._parameters.find(node)
-        meant = placed(imp, node, imp.type_of(node.input(0)))
+        meant = node if self._keep else placed(imp, node, imp.type_of(node.input(0)))
         if meant is not node:
             self._placed.append(node.key)
             node = meant
         rule = RULES.get((node.domain, node.op_type))
         try:
-            results = self._arithmetic.result(node)
-            if results is None:
+            results = None if self._keep else self._arithmetic.result(node)
+            if results is None and not self._keep:
                 results = by_rule(imp, rule, node) if rule else None
                 self._translated += rule in TRANSLATED and results is not None
             if results is None:

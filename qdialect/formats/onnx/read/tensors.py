@@ -30,7 +30,7 @@ from qdialect.ops import BlobAttr, ConstantOp
 from qdialect.ops.base import ranked
 from qdialect.ops.constants import INLINE_LIMIT, Payload, element_name
 from qdialect.quant import UniformType
-from qdialect.weights import DTYPES, Blob, BlobStore, is_possible
+from qdialect.weights import DTYPES, Blob, BlobStore, is_possible, within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -166,12 +166,8 @@ class TensorReader:
     def _map(self, tensor: TensorProto, location: str) -> memoryview:
         if self._folder is None:
             raise self._bad(tensor, "is in an external file, but the model came without a folder")
-        outside = not location or "\0" in location
-        try:
-            path = self._folder if outside else (self._folder / location).resolve()
-        except (OSError, RuntimeError):  # a circle of links
-            outside, path = True, self._folder
-        if outside or not path.is_relative_to(self._folder):
+        path = within(self._folder, location)
+        if path is None:
             raise self._bad(tensor, f"is in {location!r}, outside the folder of the model")
         if path not in self._mapped:
             if os.path.exists(path) and not path.is_file():

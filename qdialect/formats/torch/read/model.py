@@ -53,15 +53,15 @@ OPSET = 23
 """The opset in which nodes of ONNX are written that stand for functions `nn` has no op for."""
 
 
-def import_program(program: Program, ctx: QContext) -> ModuleOp:
+def import_program(program: Program, ctx: QContext, *, keep: bool = False) -> ModuleOp:
     """The module of an exported program; weights go to `ctx.blobs`.
 
     What we know becomes `nn` and `quant` ops, what ONNX knows an `onnx.node`, every other node a
-    `torch.node`.  Raises InputError (`invalid-torch`, `unsupported`, `bad-qparams`) with the
-    line of the model, or the module and the node.
+    `torch.node`; with `keep` all do.  Raises InputError (`invalid-torch`, `unsupported`,
+    `bad-qparams`) with the line of the model, or the module and the node.
     """
     try:
-        return _Walk(ctx, functional(program)).run()
+        return _Walk(ctx, functional(program), keep).run()
     except MALFORMED as error:
         reason = f"malformed program: {error!r}"
         raise InputError(reason, where=program.where(), code="invalid-torch") from None
@@ -70,8 +70,8 @@ def import_program(program: Program, ctx: QContext) -> ModuleOp:
 class _Walk:
     """The walk over the nodes of one program."""
 
-    def __init__(self, ctx: QContext, program: Program) -> None:
-        self._program = program
+    def __init__(self, ctx: QContext, program: Program, keep: bool) -> None:
+        self._program, self._keep = program, keep
         self._imp = Importer(ctx, program)
         self._keys: set[str] = set()
         counts: dict[str, int] = {}
@@ -136,7 +136,7 @@ class _Walk:
         try:
             if fold(imp, node):
                 return
-            results = self._of_row(node)
+            results = None if self._keep else self._of_row(node)
             if results is None:
                 imp.take_back()
                 results = keep(imp, node)
