@@ -124,6 +124,7 @@ def test_other_kernels(source: Path, tmp_path: Path, kernels: str) -> None:
         assert np.array_equal(_run(source, seed, resolver), _run(target, seed, resolver))
 
 
+@pytest.mark.exact_sums
 def test_tflite_to_onnx(source: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     target = tmp_path / "b.onnx"

@@ -57,6 +57,7 @@ NETS = {
 
 
 @pytest.mark.parametrize("name", NETS)
+@pytest.mark.exact_sums
 def test_codes_are_those_of_onnx_runtime(name: str, tmp_path: Path) -> None:
     proto, shape, expected = NETS[name]
     for output in proto.graph.output:

@@ -103,6 +103,7 @@ def same(got: list[Any], want: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.exact_sums
 def test_raised_lowered_and_written(seed: int) -> None:
     """Every form is the function of the file, bit for bit."""
     model = random_model(seed)
@@ -143,6 +144,7 @@ def test_raised_lowered_and_written(seed: int) -> None:
 
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("storage", ["QUInt8", "QInt8"])
+@pytest.mark.exact_sums
 def test_what_the_runtime_writes(tmp_path: Path, storage: str, per_channel: bool) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 

@@ -88,6 +88,7 @@ def same_bits(a: Array, b: Array) -> bool:
 
 
 @pytest.mark.parametrize("numerics", ["exact", "ties", "bounded", "saturation", "relaxed"])
+@pytest.mark.exact_sums
 def test_weights_of_an_input_only_model_stay_codes(tmp_path: Path, numerics: str) -> None:
     target = tmp_path / "o.onnx"
     work = optimized(INPUT_ONLY, target, numerics, seconds=0.05)
@@ -109,6 +110,7 @@ def test_no_weight_is_dequantized_as_an_input_only_model_runs(tmp_path: Path) ->
     assert same_bits(*(answer(f, x, optimize=False) for f in (source, target)))
 
 
+@pytest.mark.exact_sums
 def test_an_input_only_gemm_runs_in_integers_at_ties(tmp_path: Path) -> None:
     target = tmp_path / "o.onnx"
     optimized(INPUT_ONLY, target, "ties")
@@ -140,6 +142,7 @@ def expected_bytes(source: Path, layout: Layout) -> int:
 
 
 @pytest.mark.parametrize(("seed", "layout"), layouts(range(40)), ids=str)
+@pytest.mark.exact_sums
 def test_random_layouts(tmp_path: Path, seed: int, layout: Layout) -> None:
     """Bits at `exact`, little noise at other levels; codes; what the runtime makes of it means
     what is written, even where that of the input does not."""
@@ -161,6 +164,7 @@ def test_random_layouts(tmp_path: Path, seed: int, layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("layout", ["input", "output", "both"])
+@pytest.mark.exact_sums
 def test_relaxed_keeps_codes_without_a_race(tmp_path: Path, layout: str) -> None:
     """Where what drops clips is further from the float model than the input, what keeps them is
     written."""
@@ -176,6 +180,7 @@ PRODUCTS = ("conv", "point", "gemm", "matmul", "batched")
 
 @pytest.mark.parametrize("bias", ["none", "float", "sums", "i32", "i8"])
 @pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.exact_sums
 def test_biases(tmp_path: Path, product: str, bias: str) -> None:
     """However a bias lies, the first product, which is quantized next, runs in integers, and at
     `ties` every matrix product does."""

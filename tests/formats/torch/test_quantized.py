@@ -23,6 +23,7 @@ DYNAMIC = [(net, q) for q in ("x86_dynamic", "xnnpack_dynamic") for net in progr
 
 
 @pytest.mark.parametrize(("net", "quantizer"), [*STATIC, *DYNAMIC])
+@pytest.mark.exact_sums
 def test_pt2e(net: str, quantizer: str) -> None:
     """All codes and the floats of a network after PT2E."""
     graph = exposed(converted(net, quantizer))
@@ -161,6 +162,7 @@ def test_differences_that_wrap_are_not_taken_for_others() -> None:
     assert "quant.dcast" not in text
 
 
+@pytest.mark.exact_sums
 def test_optimized_program_in_the_runtime(tmp_path: Any) -> None:
     """A program written for ONNX Runtime gives PyTorch's numbers."""
     onnxruntime = pytest.importorskip("onnxruntime", reason="needs ONNX Runtime")

@@ -20,6 +20,7 @@ ARCHIVES = Path(__file__).parent / "archives"
 
 
 @pytest.mark.parametrize("name", ["static_int8", "dynamic_uint8", "int4_groups"])
+@pytest.mark.exact_sums
 def test_archive(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes are PyTorch's bit for bit, floats within the error of float32, without PyTorch."""
     monkeypatch.setitem(sys.modules, "torch", None)
