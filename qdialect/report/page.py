@@ -12,6 +12,7 @@ from importlib.resources import files
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from qdialect.errors import printable
 from qdialect.quantization.quality import db_text
 from qdialect.report.casts import history
 from qdialect.report.drawing import CATEGORIES, Json, Texts, drawn
@@ -89,7 +90,7 @@ def report_page(contents: Contents) -> str:
     # Nothing in a name may end the element it is written in.
     data = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     parts = {
-        "TITLE": escape(contents.title),
+        "TITLE": escape(printable(contents.title)),
         "STYLE": style,
         "SCRIPT": "\n".join(scripts),
         "DATA": data,
