@@ -140,6 +140,7 @@ def load_kept(source: Path, kernels: Kernels) -> Model:
     """The model in a file with each op as the format has it, not as we read it: what runs it is
     the runtime of the format, op by op, or the interpreter of a dialect. For `kernels` see `load`.
     """
+    from qdialect.dialects.onnx import package
     from qdialect.pipeline.plugins import Plugins
 
     session = Plugins().session(allow_unregistered=True)
@@ -151,6 +152,7 @@ def load_kept(source: Path, kernels: Kernels) -> Model:
         from qdialect.formats.torch.archive import read_archive
         from qdialect.formats.torch.read import import_program
 
+        package("torch")  # which takes its time
         return Model(import_program(read_archive(source), session, keep=True), session)
     chosen = kernels if source.suffix in TFLITE else None
     return load(source, session, as_written=True, kernels=chosen)
