@@ -341,23 +341,34 @@ def try_model(data: bytes, megabytes: int = MEGABYTES) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
         source, target = Path(folder) / "in.onnx", Path(folder) / "out.onnx"
         source.write_bytes(data)
-        said = Path(folder) / "stderr"
-        child = os.fork()
-        if child == 0:
-            _child(source, target, said, megabytes)
-        _, status = os.waitpid(child, 0)
-        text = said.read_text(errors="replace") if said.exists() else ""
-        code = os.waitstatus_to_exitcode(status)
-        left = sorted(p.name for p in Path(folder).iterdir() if p not in (source, said))
+        code, text = command(["optimize", str(source), "-o", str(target)], megabytes)
+        left = sorted(p.name for p in Path(folder).iterdir() if p != source)
     return Outcome(code, text, _failure(code, text, left))
 
 
-def _child(source: Path, target: Path, said: Path, megabytes: int) -> None:
+def command(
+    arguments: Sequence[str],
+    megabytes: int = MEGABYTES,
+    seconds: int = SECONDS,
+    fresh: bool = False,
+) -> tuple[int, str]:
+    """The exit code of `qopt`, in a child of this process or in a `fresh` one, and what it says."""
+    with tempfile.TemporaryDirectory(prefix="said") as folder:
+        said = Path(folder) / "stderr"
+        child = os.fork()
+        if child == 0:
+            _child(arguments, said, megabytes, seconds, fresh)
+        _, status = os.waitpid(child, 0)
+        text = said.read_text(errors="replace") if said.exists() else ""
+    return os.waitstatus_to_exitcode(status), text
+
+
+def _child(arguments: Sequence[str], said: Path, megabytes: int, seconds: int, fresh: bool) -> None:
     descriptor = os.open(said, os.O_WRONLY | os.O_CREAT)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-    signal.alarm(SECONDS)
+    signal.alarm(seconds)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = used + (megabytes << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -365,9 +376,12 @@ def _child(source: Path, target: Path, said: Path, megabytes: int) -> None:
     tempfile.tempdir = str(said.parent)
     code = 99
     try:
+        if fresh:
+            os.environ["TMPDIR"] = str(said.parent)
+            os.execv(sys.executable, [sys.executable, "-m", "qdialect.cli.qopt", *arguments])
         from qdialect.cli.qopt import main
 
-        code = main(["optimize", str(source), "-o", str(target)])
+        code = main(list(arguments))
         sys.stderr.flush()
     finally:
         os._exit(code)
