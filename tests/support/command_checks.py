@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.support.damaged_models import command
+from tests.support.damaged_models import TOO_LONG, command
 from tests.support.graph_checks import Case, Failed, Stage, equal, whole_failure
 
 FLAGS = ("--race", "0", "--numerics", "exact", "--quiet")
@@ -85,7 +85,7 @@ def _checked(
 
 
 def _ended(code: int, line: str) -> str:
-    if code == -signal.SIGALRM:
+    if code in TOO_LONG:
         return "hung"
     if code < 0:
         return f"died of {signal.Signals(-code).name}"

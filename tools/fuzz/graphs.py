@@ -32,7 +32,7 @@ from tests.support.command_checks import command_failure
 from tests.support.graph_checks import DRAWN, RUNTIME_ALONE, failure
 from tests.support.smaller_models import reduced
 
-SECONDS = 120.0
+SECONDS = 900.0
 """A graph that takes longer hangs."""
 SOURCES = ("graphs", "networks", "schemas")
 FRESH = 30
@@ -156,6 +156,8 @@ class Tally:
         self.nodes += ops.total()
         if kind != "invalid":
             self.features.update(features)
+        if self.graphs % 100 == 0:
+            print(f"{self.graphs} graphs: {dict(self.kinds)}", file=sys.stderr, flush=True)
         if kind in ("", "invalid"):
             self.met.update(words.split(", ") if words and not kind else ())
         else:

@@ -132,7 +132,7 @@ class Exporter:
         if value not in self.tensors:
             owner = value.owner
             if isinstance(owner, ConstantOp):
-                self.tensors[value] = self.constant(owner)
+                self.tensors[value] = self.constant(owner, name=self.reserved.get(value))
             elif isinstance(owner, Operation) and owner in self.deferred:
                 self.deferred.remove(owner)
                 self.write(self, owner)
@@ -157,9 +157,16 @@ class Exporter:
             )
         return DATA_TYPES[element]
 
-    def constant(self, op: ConstantOp, *, transposed: bool = False, code: int | None = None) -> str:
+    def constant(
+        self,
+        op: ConstantOp,
+        *,
+        transposed: bool = False,
+        code: int | None = None,
+        name: str | None = None,
+    ) -> str:
         """A constant as an initializer of its ONNX type, or of another with the same bits,
-        under its key; the tensor name."""
+        under `name` or its key; the tensor name."""
         array: NDArray[Any] = constant_array(op, self.ctx.blobs)
         if array.dtype.kind == "b":
             # xDSL reads `true` as a byte of ones.
@@ -170,7 +177,9 @@ class Exporter:
         width = integer_width(element_type(op.result.type)) or 8
         width = quantized.qparams.storage.width if quantized is not None else width
         raw = packed(array, width) if 1 < width < 8 else bytes_of(array)
-        return self.graph.initializer(self.key(op), code, array.shape, raw)
+        if name is not None:
+            self.graph.release(name)
+        return self.graph.initializer(name or self.key(op), code, array.shape, raw)
 
     def castable(self, op: ConstantOp, *, transposed: bool = False) -> str:
         """The codes of a quantized constant in a type that Cast takes: those of 4 bits in 8 where
