@@ -102,7 +102,8 @@ def write_dcast(exporter: Exporter, op: DCastOp) -> None:
     if weight is not None:
         write_cast_and_scaled(exporter.graph, source, name, qparams, key, len(shape_of(op.input)))
     elif not write_scaled(exporter, op, source, name, key, params):
-        write_dequantize(exporter.graph, source, name, qparams, key, exporter.opset, params)
+        shape = shape_of(op.input)
+        write_dequantize(exporter.graph, source, name, qparams, shape, key, exporter.opset, params)
     exporter.dequantized.setdefault((source, qparams), name)
 
 

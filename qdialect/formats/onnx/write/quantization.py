@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from qdialect.dialects.onnx import DATA_TYPES
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.float_path import reciprocals
+from qdialect.ops.shapes import DYNAMIC
 from qdialect.qparams.parameters import Layout, QParams
 from qdialect.quant import FLOAT_TYPES
 
@@ -45,16 +46,30 @@ def storage_code(qparams: QParams) -> int:
 
 
 def field_attributes(qparams: QParams) -> dict[str, int | None]:
-    """Which dimension the scales go along, and the elements per block; UnsupportedError
-    for blocks along several dimensions."""
+    """Which dimension the scales go along, and the elements per block."""
     if qparams.layout is not Layout.BLOCK:
         return {"axis": qparams.axis}
-    blocks = dict(qparams.blocks)
-    wide = [axis for axis, block in qparams.blocks if block != 1]
-    if len(wide) > 1 or sorted(blocks) != list(range(len(qparams.grid))):
-        raise UnsupportedError("ONNX has blocks along one dimension only")
-    axis = wide[0] if wide else 0
-    return {"axis": axis, "block_size": blocks[axis]}
+    axis, block = max(qparams.blocks, key=lambda entry: entry[1])
+    return {"axis": axis, "block_size": block}
+
+
+def along_one(qparams: QParams, shape: Sequence[int]) -> QParams:
+    """Blocks along several dimensions as ONNX has them: along the one with the longest blocks,
+    with the scales of the others repeated; UnsupportedError for a dimension of unknown extent
+    that is one block."""
+    if qparams.layout is not Layout.BLOCK:
+        return qparams
+    blocks = [dict(qparams.blocks).get(d, n) for d, n in enumerate(shape)]
+    if DYNAMIC in blocks:
+        raise UnsupportedError("ONNX has no block of a dimension of unknown extent")
+    axis = max(range(len(blocks)), key=lambda d: blocks[d])
+    scales, zeros = qparams.scale_array(), qparams.zero_point_array()
+    for d, block in enumerate(blocks):
+        if d != axis:
+            scales, zeros = scales.repeat(block, d), zeros.repeat(block, d)
+    kept = [(d, block if d == axis else 1) for d, block in enumerate(blocks)]
+    values = scales.reshape(-1).tolist(), zeros.reshape(-1).tolist()
+    return QParams.blockwise(qparams.storage, kept, scales.shape, *values, qparams.expressed)
 
 
 def required_opset(qparams: QParams) -> int:
@@ -134,11 +149,13 @@ def write_quantize(
     source: str,
     output: str,
     qparams: QParams,
+    shape: Sequence[int],
     name: str,
     opset: int,
     names: Sequence[str] = (),
 ) -> None:
     """`output` = QuantizeLinear(`source`), clipped to the bounds where those are narrow."""
+    qparams = along_one(qparams, shape)
     bare = len(names) == 1 and storage_code(qparams) == 2 and not any(qparams.zero_point_list())
     params = parameters(graph, output, qparams, names, zero=not bare)
     field = field_attributes(qparams)
@@ -252,11 +269,13 @@ def write_dequantize(
     source: str,
     output: str,
     qparams: QParams,
+    shape: Sequence[int],
     name: str,
     opset: int,
     names: Sequence[str] = (),
 ) -> None:
     """`output` = DequantizeLinear(`source`)."""
+    qparams = along_one(qparams, shape)
     zero = len(names) != 1 or any(qparams.zero_point_list())
     params = parameters(graph, source, qparams, names, zero=zero)
     field = field_attributes(qparams)
