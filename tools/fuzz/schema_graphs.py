@@ -605,7 +605,7 @@ def _scan(g: SchemaMaker) -> None:
     held = g.pick()
     formals = [Value(g.name(), held.array), Value(g.name(), x.array.take(0, axis))]
     body, count = g.body(
-        "body", formals, lambda: [g.result(g.float, held.shape, formals[0]), g.stacked(formals)]
+        "body", formals, lambda: [g.stacked(formals, held.shape), g.stacked(formals)]
     )
     extra: dict[str, Any] = {"scan_input_axes": [axis]} if axis or g.chance(0.3) else {}
     extra |= {"scan_input_directions": [g.random.randrange(2)]} if g.chance(0.4) else {}
@@ -753,10 +753,12 @@ class SchemaMaker(GraphMaker):
         x = formal or self.pick((dtype,))
         return self.apply(self.random.choice(("Neg", "Identity")), [x.name])
 
-    def stacked(self, formals: Sequence[Value]) -> Value:
-        """A result of all turns: the runtime does not fill that of what a body only takes."""
-        found = self.result(self.float)
-        return self.apply("Identity", [found.name]) if found in formals else found
+    def stacked(self, formals: Sequence[Value], shape: Any = None) -> Value:
+        """A result of a Scan or of all turns: the runtime does not fill one that a body only
+        takes."""
+        found = self.result(self.float, shape, formals[0] if shape is not None else None)
+        taken = any(found is formal for formal in formals)
+        return self.apply("Identity", [found.name]) if taken else found
 
     def body(
         self, name: str, formals: Sequence[Value], results: Any

@@ -37,6 +37,7 @@ from qdialect.formats.onnx.write.kernels import (
 from qdialect.formats.onnx.write.quantization import (
     OPSET_OF_4_BITS,
     STORAGES,
+    along_one,
     packed,
     storage_code,
     write_dequantize,
@@ -208,8 +209,8 @@ class Exporter:
             else:
                 name = self.graph.tensor(f"{place[0]}_dequantized")
                 node = f"{place[0]}_DequantizeLinear"
-                shape = shape_of(value)
-                write_dequantize(self.graph, place[0], name, place[1], shape, node, self.opset)
+                qparams = along_one(quantized.qparams, value)
+                write_dequantize(self.graph, place[0], name, qparams, node, self.opset)
                 self.dequantized[place] = name
         return self.dequantized[place]
 
@@ -229,16 +230,16 @@ class Exporter:
         rounding = rounding or _rounding_of(op)
         if rounding.in_reals is not Rounding.HALF_EVEN:
             raise self.unsupported(op, f"rounds {rounding.value}; ONNX rounds half even")
-        output, qparams = self.claim(value, hint), quantized.qparams
-        shape = shape_of(value)
-        rank = len(shape)
+        output, qparams = self.claim(value, hint), along_one(quantized.qparams, value)
         if rounding is Rounding.RECIPROCAL:
+            rank = len(shape_of(value))
             source, qparams = write_reciprocal(self.graph, source, output, qparams, node, rank)
             params = ()
         if storage_code(qparams) == STORAGES["i32"]:
+            rank = len(shape_of(value))
             write_wide_quantize(self.graph, source, output, qparams, node, rank)
             return
-        write_quantize(self.graph, source, output, qparams, shape, node, self.opset, params)
+        write_quantize(self.graph, source, output, qparams, node, self.opset, params)
 
     def code_or_none(self, value: SSAValue) -> int | None:
         """The element type of a tensor value; None for other values."""

@@ -8,8 +8,13 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.dialects.onnx import AT_LOAD, PARAMS, STORED_TRANSPOSED, string_list
 from qdialect.formats.onnx.write.float_ops import Call
-from qdialect.formats.onnx.write.quantization import write_cast_and_scaled, write_dequantize
-from qdialect.ops import ConstantOp, FullyConnectedOp, shape_of
+from qdialect.formats.onnx.write.quantization import (
+    along_one,
+    write_cast_and_scaled,
+    write_dequantize,
+)
+from qdialect.ops import ConstantOp, FullyConnectedOp
+from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, quant_element
 
 if TYPE_CHECKING:
@@ -46,22 +51,22 @@ def _transposed(exporter: Exporter, weight: SSAValue) -> str | None:
     """The tensor of the transposed real weight; None if it is not constant."""
     owner = weight.owner
     if isinstance(owner, ConstantOp):
+        quantized = quant_element(weight.type)
         tensor = exporter.constant(owner, transposed=True)
-        if quant_element(weight.type) is None:
+        if quantized is None:
             return tensor
-        return _dequantized(exporter, tensor, weight, None)
+        return _dequantized(exporter, tensor, along_one(quantized.qparams, weight), None)
     if isinstance(owner, DCastOp) and isinstance(owner.input.owner, ConstantOp):
-        if quant_element(owner.input.type) is not None:
+        quantized = quant_element(owner.input.type)
+        if quantized is not None:
             write = exporter.castable if AT_LOAD in owner.attributes else exporter.constant
             tensor = write(owner.input.owner, transposed=True)
-            return _dequantized(exporter, tensor, owner.input, owner)
+            return _dequantized(exporter, tensor, along_one(quantized.qparams, owner.input), owner)
     return None
 
 
-def _dequantized(exporter: Exporter, tensor: str, weight: SSAValue, op: DCastOp | None) -> str:
-    quantized = quant_element(weight.type)
-    assert quantized is not None
-    flipped, shape = quantized.qparams.transposed(), shape_of(weight)[::-1]
+def _dequantized(exporter: Exporter, tensor: str, qparams: QParams, op: DCastOp | None) -> str:
+    flipped = qparams.transposed()
     key = exporter.key(op) if op else f"{tensor}_DequantizeLinear"
     hint = exporter.output_names(op, key)[0] if op else f"{tensor}_dequantized"
     params = string_list(op.attributes.get(PARAMS)) if op else []
@@ -69,5 +74,5 @@ def _dequantized(exporter: Exporter, tensor: str, weight: SSAValue, op: DCastOp 
     if op is not None and AT_LOAD in op.attributes:
         write_cast_and_scaled(exporter.graph, tensor, output, flipped, key, rank=2)
         return output
-    write_dequantize(exporter.graph, tensor, output, flipped, shape, key, exporter.opset, params)
+    write_dequantize(exporter.graph, tensor, output, flipped, key, exporter.opset, params)
     return output

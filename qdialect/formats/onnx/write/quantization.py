@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from xdsl.ir import SSAValue
+
 from qdialect.dialects.onnx import DATA_TYPES
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.float_path import reciprocals
+from qdialect.ops import shape_of
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.qparams.parameters import Layout, QParams
 from qdialect.quant import FLOAT_TYPES
@@ -53,13 +56,13 @@ def field_attributes(qparams: QParams) -> dict[str, int | None]:
     return {"axis": axis, "block_size": block}
 
 
-def along_one(qparams: QParams, shape: Sequence[int]) -> QParams:
-    """Blocks along several dimensions as ONNX has them: along the one with the longest blocks,
-    with the scales of the others repeated; UnsupportedError for a dimension of unknown extent
-    that is one block."""
+def along_one(qparams: QParams, value: SSAValue) -> QParams:
+    """The qparams of a value with blocks along one dimension, as ONNX has them: that of the
+    longest blocks; the scales of other dimensions are repeated. UnsupportedError for a dimension
+    of unknown extent that is one block."""
     if qparams.layout is not Layout.BLOCK:
         return qparams
-    blocks = [dict(qparams.blocks).get(d, n) for d, n in enumerate(shape)]
+    blocks = [dict(qparams.blocks).get(d, n) for d, n in enumerate(shape_of(value))]
     if DYNAMIC in blocks:
         raise UnsupportedError("ONNX has no block of a dimension of unknown extent")
     axis = max(range(len(blocks)), key=lambda d: blocks[d])
@@ -149,13 +152,11 @@ def write_quantize(
     source: str,
     output: str,
     qparams: QParams,
-    shape: Sequence[int],
     name: str,
     opset: int,
     names: Sequence[str] = (),
 ) -> None:
     """`output` = QuantizeLinear(`source`), clipped to the bounds where those are narrow."""
-    qparams = along_one(qparams, shape)
     bare = len(names) == 1 and storage_code(qparams) == 2 and not any(qparams.zero_point_list())
     params = parameters(graph, output, qparams, names, zero=not bare)
     field = field_attributes(qparams)
@@ -269,13 +270,11 @@ def write_dequantize(
     source: str,
     output: str,
     qparams: QParams,
-    shape: Sequence[int],
     name: str,
     opset: int,
     names: Sequence[str] = (),
 ) -> None:
     """`output` = DequantizeLinear(`source`)."""
-    qparams = along_one(qparams, shape)
     zero = len(names) != 1 or any(qparams.zero_point_list())
     params = parameters(graph, source, qparams, names, zero=zero)
     field = field_attributes(qparams)
