@@ -34,8 +34,6 @@ from tests.generators.graphs.maker import FOREIGN, GraphMaker, Rejected, Value
 OPSETS = (9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 18, 19, 20, 21, 21, 21, 22, 23, 23, 23, 24, 24, 24)
 NAMES = ("日本語", "é", "e\u0301", "a\nb", "\t", "\x1b[31m", "\u202e", "𝔸", "x" * 300, "::", "$(ls)", "<b>",
          "../..", "a\\", "nul", "%s%d", "{}", ";", "\u00a0", "1e5", "-", "__init__", "True", "é/ü.weight")  # fmt: skip
-import os
-SKIP = "H_SKIP" in os.environ
 CHAIN, USERS = (300, 1000, 5000), (200, 1000, 2000)
 DEPTH = 3
 """Bodies within bodies."""
@@ -142,7 +140,7 @@ def operators(opset: int) -> list[tuple[str, str]]:
             runs = ("", name) in _kernels() or schema.has_function
             graphs = any("GRAPH" in str(a.type) for a in schema.attributes.values())
             found += [("", name)] * (3 if runs and not random and not graphs else 0)
-    return [key for key in found if (key in _foreign() or not key[0]) and not (SKIP and "Simplified" in key[1])]
+    return [key for key in found if (key in _foreign() or not key[0])]
 
 
 def signature(domain: str, name: str, opset: int) -> tuple[Any, dict[str, list[np.dtype]]]:
@@ -425,7 +423,7 @@ def norm(g: SchemaMaker, label: str) -> None:
              "SimplifiedLayerNormalization": "", "SkipLayerNormalization": FOREIGN,
              "SkipSimplifiedLayerNormalization": FOREIGN}  # fmt: skip
     new = {"GroupNormalization": 18, "RMSNormalization": 23, "LayerNormalization": 17}
-    kind = g.random.choice([kind for kind in kinds if new.get(kind, 0) <= g.opset and not (SKIP and (kind[1:3] == "im" or kind[0] == "G" and g.opset < 21))])
+    kind = g.random.choice([kind for kind in kinds if new.get(kind, 0) <= g.opset])
     x = g.layers(lambda a: a.ndim >= 3)
     extra: dict[str, Any] = (
         {"epsilon": g.random.choice((1e-5, 1e-12, 0.1))} if g.chance(0.6) else {}
@@ -718,15 +716,15 @@ class SchemaMaker(GraphMaker):
         return next(value for value in reversed(self.values) if value.name == name)
 
     def add_input(self, shape: Sequence[int] | None = None, dtype: Any = None) -> Value:
-        if shape is None and self.chance(0.25) and not SKIP:
+        if shape is None and self.chance(0.25):
             return super().add_input()
         array = self.array(self.shape() if shape is None else shape, dtype)
         name, code = self.name(), helper.np_dtype_to_tensor_dtype(array.dtype)
         dims = [
             self._symbol(n)
-            if self.dynamic and self.chance(0.6) and (not SKIP or shape is None and i == 0)
+            if self.dynamic and self.chance(0.6)
             else n
-            for i, n in enumerate(array.shape)
+            for n in array.shape
         ]
         text = f"{list(array.shape)}"
         self.inputs.append(helper.make_tensor_value_info(name, code, dims, doc_string=text))
@@ -801,13 +799,11 @@ class SchemaMaker(GraphMaker):
             label = draw.choice(("", "same", "日本語", "x" * 200))
             for node, depth in _nodes(graph):
                 node.name = label if depth else ""
-        if self.chance(0.05) and not SKIP:
+        if self.chance(0.05):
             graph.name = ""
-        if SKIP:
-            model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
         if self.chance(0.1):
             model.metadata_props.add(key=draw.choice(NAMES), value=draw.choice(NAMES))
-        if self.chance(0.1) and not SKIP:
+        if self.chance(0.1):
             model.opset_import.append(helper.make_opsetid(draw.choice(("ai.onnx.ml", "other")), 1))
         if self.chance(0.3):
             try:
