@@ -21,7 +21,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,8 @@ from tests.support.tables import step
 MEGABYTES = 1024
 """Address space a child may take beyond what it began with (threads of ONNX Runtime count)."""
 SECONDS = 30
+TOO_LONG = (-signal.SIGALRM, -signal.SIGXCPU)
+"""How a child ends that takes more time."""
 
 INTEGERS = (0, 1, -1, 2, 3, 5, 17, 255, 2**15, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, -(2**63))
 FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-45, 1e38, float("inf"), float("nan"), 0.5)
@@ -341,23 +342,36 @@ def try_model(data: bytes, megabytes: int = MEGABYTES) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
         source, target = Path(folder) / "in.onnx", Path(folder) / "out.onnx"
         source.write_bytes(data)
-        said = Path(folder) / "stderr"
-        child = os.fork()
-        if child == 0:
-            _child(source, target, said, megabytes)
-        _, status = os.waitpid(child, 0)
-        text = said.read_text(errors="replace") if said.exists() else ""
-        code = os.waitstatus_to_exitcode(status)
-        left = sorted(p.name for p in Path(folder).iterdir() if p not in (source, said))
+        code, text = command(["optimize", str(source), "-o", str(target)], megabytes)
+        left = sorted(p.name for p in Path(folder).iterdir() if p != source)
     return Outcome(code, text, _failure(code, text, left))
 
 
-def _child(source: Path, target: Path, said: Path, megabytes: int) -> None:
+def command(
+    arguments: Sequence[str],
+    megabytes: int = MEGABYTES,
+    seconds: int = SECONDS,
+    fresh: bool = False,
+) -> tuple[int, str]:
+    """The exit code of `qopt`, in a child of this process or in a `fresh` one, and what it says."""
+    with tempfile.TemporaryDirectory(prefix="said") as folder:
+        said = Path(folder) / "stderr"
+        child = os.fork()
+        if child == 0:
+            _child(arguments, said, megabytes, seconds, fresh)
+        _, status = os.waitpid(child, 0)
+        text = said.read_text(errors="replace") if said.exists() else ""
+    return os.waitstatus_to_exitcode(status), text
+
+
+def _child(arguments: Sequence[str], said: Path, megabytes: int, seconds: int, fresh: bool) -> None:
     descriptor = os.open(said, os.O_WRONLY | os.O_CREAT)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-    signal.alarm(SECONDS)
+    # A machine with other work takes longer, but computes no more.
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    signal.alarm(10 * seconds)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = used + (megabytes << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -365,16 +379,19 @@ def _child(source: Path, target: Path, said: Path, megabytes: int) -> None:
     tempfile.tempdir = str(said.parent)
     code = 99
     try:
+        if fresh:
+            os.environ["TMPDIR"] = str(said.parent)
+            os.execv(sys.executable, [sys.executable, "-m", "qdialect.cli.qopt", *arguments])
         from qdialect.cli.qopt import main
 
-        code = main(["optimize", str(source), "-o", str(target)])
+        code = main(list(arguments))
         sys.stderr.flush()
     finally:
         os._exit(code)
 
 
 def _failure(code: int, text: str, left: Sequence[str]) -> str:
-    if code == -signal.SIGALRM:
+    if code in TOO_LONG:
         return f"took more than {SECONDS} s"
     if code < 0:
         return f"ended by {signal.Signals(-code).name}"
@@ -393,19 +410,12 @@ def _failure(code: int, text: str, left: Sequence[str]) -> str:
 
 def warm_up() -> None:
     """Import what every child needs once, here."""
-    import onnx.checker
-    import onnx.inliner
-    import onnx.shape_inference
-
-    import qdialect as qd
-    from qdialect.formats.onnx.write.engine import OrtEngine
+    from qdialect.cli.qopt import main
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.onnx"
         onnx.save(quantized_net(), path)
-        qd.save(qd.optimize(qd.load(path)), Path(folder) / "o.onnx")
-        with suppress(qd.QError):
-            OrtEngine(b"", optimize=False)  # imports the runtime, makes no threads
+        main(["optimize", str(path), "-o", f"{folder}/out.onnx", "--race", "0", "--quiet"])
 
 
 def fuzz(

@@ -65,27 +65,38 @@ class Case:
 
     @staticmethod
     def of(
-        model: onnx.ModelProto, optimized: bool = True, on_stage: Stage = lambda _: None
+        model: onnx.ModelProto,
+        optimized: bool = True,
+        on_stage: Stage = lambda _: None,
+        extents: bool = False,
     ) -> Case:
         """Invalid where the runtime does not run it; `optimized`: see also whether it runs with
-        the runtime's optimizations, which ends the process for some graphs."""
+        the runtime's optimizations, which ends the process for some graphs; `extents`: also on
+        inputs whose dynamic extents are 0, 1 and others."""
         from qdialect.errors import QError
         from qdialect.formats.onnx.write import OrtEngine
-        from tests.generators.graphs.feeds import random_feeds
+        from tests.generators.graphs.feeds import random_feeds, resized
 
         case, data = Case(model), model.SerializeToString()
         on_stage(DRAWN)
+        sizes = [(model, kind) for kind in range(3)]
+        sizes += [(other, 0) for other in (resized(model) if extents else ())]
         try:
             engine = OrtEngine(data, optimize=False)
-            for kind in range(3):
-                feeds = random_feeds(model, kind)
+            for sized, kind in sizes:
+                feeds = random_feeds(sized, kind)
                 try:
                     case.wanted.append(list(engine.run(feeds).values()))
                 except QError:
-                    if not kind:
+                    if not kind and sized is model:
                         raise
                     continue
                 case.feeds.append(feeds)
+            again = OrtEngine(data, optimize=False) if extents else engine
+            for feeds, wanted in zip(case.feeds, case.wanted, strict=True):
+                pairs = zip(wanted, again.run(feeds).values(), strict=True)
+                if extents and not all(same(*map(np.asarray, pair)) for pair in pairs):
+                    raise Invalid("the runtime gives memory that nobody wrote")
         except QError as error:
             raise Invalid(str(error)) from None
         on_stage("")
@@ -127,7 +138,7 @@ def check_graph(
         _run_here(case, given)
         found = _run(write_model(given.module, given.ctx).whole(), case, "returned")
         for feeds, one, other in zip(case.feeds, case.wanted, found, strict=True):
-            met += _equal(case, given, given, feeds, one, other, "returned")
+            met += equal(case, lambda: (given, given), feeds, one, other, "returned")
     elif case.has_kernels:
         found = _run(write_model(given.module, given.ctx).whole(), case, "returned")
         for one, other in zip(case.wanted, found, strict=True):
@@ -138,7 +149,8 @@ def check_graph(
         made = write_model(better.module, better.ctx).whole()
         found = _run(made, case, f"{target} qdq")
         for feeds, one, other in zip(case.feeds, case.wanted, found, strict=True):
-            met += _equal(case, given, better, feeds, one, other, target)
+            pair = (given, better)
+            met += equal(case, lambda pair=pair: pair, feeds, one, other, target)
         kernels = write_model(better.module, better.ctx, form="qoperator").whole()
         _run(kernels, case, f"{target} qoperator")
         if twice:
@@ -178,30 +190,30 @@ def _run(model: onnx.ModelProto, case: Case, what: str) -> list[list[Any]]:
     return found
 
 
-def _equal(
+def equal(
     case: Case,
-    given: Any,
-    better: Any,
+    models: Callable[[], tuple[Any, Any]],
     feeds: Arrays,
     wanted: list[Any],
     found: list[Any],
     what: str,
 ) -> list[str]:
+    """What excuses results that differ; Failed where nothing does. The interpreter runs `models`,
+    before and after, to see whether only the order of a sum is another."""
     met: list[str] = []
     names = [output.name for output in case.model.graph.output]
     for a, b, name in zip(wanted, found, names, strict=True):
         a, b = np.asarray(a), np.asarray(b)
         if a.shape != b.shape or a.dtype != b.dtype:
-            raise Failed("bits", f"{what}: '{name}' is {b.dtype}{list(b.shape)}")
-        if _same(a, b):
+            told = f"'{name}' is {b.dtype}{list(b.shape)}, not {a.dtype}{list(a.shape)}"
+            raise Failed("bits", f"{what}: {told}")
+        if same(a, b):
             continue
         if _undefined(case.model, feeds):
             met.append("not a number quantized")
         elif a.dtype.kind == "f" and np.array_equal(a, b, equal_nan=True):
             met.append("zeros of the other sign")
-        elif (_is_near(a, b) or feeds is case.feeds[-1]) and _same_in_reference(
-            given, better, feeds
-        ):
+        elif (_is_near(a, b) or feeds is case.feeds[-1]) and _same_in_reference(*models(), feeds):
             met.append("sums in another order")
         else:
             count = int((~((a == b) | ((a != a) & (b != b)))).sum())
@@ -209,7 +221,10 @@ def _equal(
     return met
 
 
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether all bits are the same, those of one not-a-number as of another."""
+    if a.dtype.isbuiltin == 2:  # of ml_dtypes
+        a, b = a.astype(np.float32), b.astype(np.float32)
     if a.dtype.kind != "f":
         return bool(np.array_equal(a, b))
     return bool(
@@ -280,10 +295,15 @@ def _near(wanted: list[Any], found: list[Any], kind: str = "meaning", least_step
 def failure(model: onnx.ModelProto, folder: Path, *args: Any, **more: Any) -> tuple[str, str]:
     """The kind of what came out ("" if all is well, "invalid"), and the words; the others
     are those of `check_graph`."""
+    return whole_failure(lambda: check_graph(model, folder, *args, **more))
+
+
+def whole_failure(check: Callable[[], list[str]]) -> tuple[str, str]:
+    """The same of any check that gives what it met."""
     from qdialect.errors import QError
 
     try:
-        return "", ", ".join(dict.fromkeys(check_graph(model, folder, *args, **more)))
+        return "", ", ".join(dict.fromkeys(check()))
     except Invalid as error:
         return "invalid", str(error)
     except Failed as error:

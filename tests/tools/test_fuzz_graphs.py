@@ -107,7 +107,7 @@ def test_nothing_fails() -> None:
 
 
 def test_no_network_changes(tmp_path: Path) -> None:
-    tally = fuzz(iter(range(12)), networks=True)
+    tally = fuzz(iter(range(12)), source="networks")
     assert tally.failed == []
     assert tally.graphs == 12 and tally.kinds["invalid"] <= 1
     assert len(tally.ops) > 20
@@ -196,5 +196,5 @@ def test_what_fails_is_kept_and_made_smaller(
         return "bits", "differs"
 
     monkeypatch.setattr(fuzz_graphs, "failure", broken)
-    fuzz_graphs.keep_small(3, "bits", tmp_path / "kept", 2.0, True)
+    fuzz_graphs.keep_small(3, "bits", tmp_path / "kept", 2.0, "networks")
     assert len(list((tmp_path / "kept").iterdir())) == 2

@@ -2,12 +2,14 @@
 
     python -m tools.fuzz graphs --count 1000 --jobs 2 --keep failures/
     python -m tools.fuzz graphs --networks --minutes 10
+    python -m tools.fuzz graphs --schemas --count 1000 --keep failures/
     python -m tools.fuzz graphs --try failures/bits-17.onnx
 
 Graphs are any that the runtime runs (`tests/generators/graphs`); networks are as exporters and
 quantizers write them (`tests/generators/networks.py`). `tests/support/graph_checks.py` says what
-must hold. Each is tried in a process that is ended when it takes too long; a failure is made
-smaller and kept.
+must hold. Those of `--schemas` (`tools/fuzz/schema_graphs.py`) go through the command
+`qopt optimize`, of which `tests/support/command_checks.py` says the same. Each is tried in a
+process that is ended when it takes too long; a failure is made smaller and kept.
 """
 
 # pyright: basic
@@ -19,68 +21,103 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 import onnx
 
+from tests.support.command_checks import command_failure
 from tests.support.graph_checks import DRAWN, RUNTIME_ALONE, failure
 from tests.support.smaller_models import reduced
 
-SECONDS = 60.0
+SECONDS = 900.0
 """A graph that takes longer hangs."""
+SOURCES = ("graphs", "networks", "schemas")
+FRESH = 30
+"""Of so many graphs of `schemas` one goes through the command in a process of its own; the others
+do in a child that has imported everything."""
 
 
-def drawn(seed: int, network: bool) -> onnx.ModelProto:
+def drawn(seed: int, source: str) -> onnx.ModelProto:
     """The graph or the network of a seed."""
-    if network:
+    if source == "networks":
         from tests.generators.networks import random_model
 
         return random_model(seed)
+    if source == "schemas":
+        from tools.fuzz.schema_graphs import schema_graph
+
+        return schema_graph(seed)
     from tests.generators.graphs.maker import random_graph
 
     return random_graph(seed)
 
 
-def _work(pipe: Connection) -> None:
-    """A process that tries one graph after another: (seed, twice, optimized, network) comes; what
-    it is about to do and, last, (kind, words, ops) go."""
+def judged(
+    model: onnx.ModelProto,
+    folder: Path,
+    source: str,
+    seed: int,
+    optimized: bool = True,
+    on_stage: Callable[[str], None] = lambda _: None,
+    twice: bool = False,
+) -> tuple[str, str]:
+    """The kind of what came out ("" if all is well) and the words."""
+    if source == "schemas":
+        return command_failure(model, folder, optimized, on_stage, seed % FRESH == 0)
+    return failure(model, folder, twice, optimized, on_stage, source == "networks")
 
+
+def _features(model: onnx.ModelProto, source: str) -> Counter[str]:
+    if source != "schemas":
+        return Counter()
+    from tools.fuzz.schema_graphs import features
+
+    return features(model)
+
+
+def _work(pipe: Connection) -> None:
+    """A process that tries one graph after another: (seed, optimized, source) comes; what it is
+    about to do and, last, (kind, words, ops, features) go."""
+    from tests.support.damaged_models import warm_up
+
+    warm_up()
     with tempfile.TemporaryDirectory(prefix="fuzz") as name:
         while True:
             try:
-                seed, twice, optimized, network = pipe.recv()
+                seed, optimized, source = pipe.recv()
             except EOFError:
                 return
             pipe.send(DRAWN)
-            model = drawn(seed, network)
+            model = drawn(seed, source)
             pipe.send("")
-            kind, words = failure(model, Path(name), twice, optimized, pipe.send, network)
+            twice = source == "networks" or seed % 4 == 0
+            kind, words = judged(model, Path(name), source, seed, optimized, pipe.send, twice)
             ops = Counter(node.op_type for node in model.graph.node)
-            pipe.send((kind, words, ops))
+            pipe.send((kind, words, ops, _features(model, source)))
 
 
 class Worker:
     """A process with what it works on."""
 
-    def __init__(self, networks: bool) -> None:
+    def __init__(self, source: str) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=_work, args=(other,), daemon=True)
         self.process.start()
         other.close()
-        self.networks = networks
+        self.source = source
         self.seed: int | None = None
         self.stage = ""
         self.until = 0.0
 
     def give(self, seed: int, optimized: bool = True) -> None:
         self.seed, self.until = seed, time.monotonic() + SECONDS
-        self.pipe.send((seed, self.networks or seed % 4 == 0, optimized, self.networks))
+        self.pipe.send((seed, optimized, self.source))
 
-    def result(self) -> tuple[str, str, Counter[str]] | None:
+    def result(self) -> tuple[str, str, Counter[str], Counter[str]] | None:
         """What came of the graph, if that is what the process has to say."""
         said = self.pipe.recv()
         if isinstance(said, str):
@@ -102,15 +139,27 @@ class Tally:
     kinds: Counter[str] = field(default_factory=Counter)
     met: Counter[str] = field(default_factory=Counter)
     ops: Counter[str] = field(default_factory=Counter)
+    features: Counter[str] = field(default_factory=Counter)
     failed: list[tuple[int, str, str]] = field(default_factory=list)
 
-    def add(self, seed: int, kind: str, words: str, ops: Counter[str]) -> None:
+    def add(
+        self,
+        seed: int,
+        kind: str,
+        words: str,
+        ops: Counter[str] = Counter(),
+        features: Counter[str] = Counter(),
+    ) -> None:
         self.graphs += 1
         self.kinds[kind or "same"] += 1
+        self.ops.update(ops)
+        self.nodes += ops.total()
+        if kind != "invalid":
+            self.features.update(features)
+        if self.graphs % 100 == 0:
+            print(f"{self.graphs} graphs: {dict(self.kinds)}", file=sys.stderr, flush=True)
         if kind in ("", "invalid"):
             self.met.update(words.split(", ") if words and not kind else ())
-            self.ops.update(ops)
-            self.nodes += ops.total()
         else:
             self.failed.append((seed, kind, words))
             print(f"seed {seed}: {kind}: {words}", file=sys.stderr, flush=True)
@@ -119,14 +168,15 @@ class Tally:
         lines = [f"{self.graphs} graphs of {len(self.ops)} kinds of ops, {self.nodes} nodes"]
         lines += [f"{count:7} {kind}" for kind, count in self.kinds.most_common()]
         lines += [f"{count:7} of the same: {what}" for what, count in self.met.most_common()]
+        lines += [f"{count:7} with: {what}" for what, count in self.features.most_common()]
         return "\n".join(lines)
 
 
 def fuzz(
-    seeds: Iterator[int], jobs: int = 1, until: float = float("inf"), networks: bool = False
+    seeds: Iterator[int], jobs: int = 1, until: float = float("inf"), source: str = "graphs"
 ) -> Tally:
-    """Try the graphs of seeds, or the networks."""
-    tally, workers = Tally(), [Worker(networks) for _ in range(jobs)]
+    """Try the graphs of seeds."""
+    tally, workers = Tally(), [Worker(source) for _ in range(jobs)]
     for worker in workers:
         _next(worker, seeds, until)
     while busy := [worker for worker in workers if worker.seed is not None]:
@@ -141,18 +191,19 @@ def fuzz(
                         tally.add(seed, *found)
                         _next(worker, seeds, until)
                 elif time.monotonic() > worker.until:
-                    tally.add(seed, "hung", f"more than {SECONDS:g} s", Counter())
+                    tally.add(seed, "hung", f"more than {SECONDS:g} s")
                     worker.end()
-                    workers[index] = Worker(networks)
+                    workers[index] = Worker(source)
                     _next(workers[index], seeds, until)
             except EOFError:
                 worker.end()
-                workers[index] = Worker(networks)
+                workers[index] = Worker(source)
                 if worker.stage == RUNTIME_ALONE:  # the runtime's own doing
                     workers[index].give(seed, optimized=False)
                     continue
                 kind = "invalid" if worker.stage == DRAWN else "died"
-                tally.add(seed, kind, f"exit code {worker.process.exitcode}", Counter())
+                words = f"exit code {worker.process.exitcode}, {worker.stage}"
+                tally.add(seed, kind, words)
                 _next(workers[index], seeds, until)
     for worker in workers:
         worker.end()
@@ -166,15 +217,16 @@ def _next(worker: Worker, seeds: Iterator[int], until: float) -> None:
         worker.give(seed)
 
 
-def keep_small(seed: int, kind: str, keep: Path, seconds: float, network: bool) -> None:
+def keep_small(seed: int, kind: str, keep: Path, seconds: float, source: str) -> None:
     """Write the graph of a seed, made smaller."""
     with tempfile.TemporaryDirectory(prefix="fuzz") as name:
         folder = Path(name)
 
         def fails(model: onnx.ModelProto) -> bool:
-            return failure(model, folder, kind == "twice", network=network)[0] == kind
+            found = judged(model, folder, source, 1, kind != "died", twice=kind == "twice")
+            return found[0] == kind
 
-        small = reduced(drawn(seed, network), fails, seconds)
+        small = reduced(drawn(seed, source), fails, seconds)
     keep.mkdir(parents=True, exist_ok=True)
     stem = "-".join("".join(c if c.isalnum() else " " for c in kind).split())[:50]
     onnx.save(small, keep / f"{stem}-{seed}.onnx")
@@ -188,29 +240,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--networks", action="store_true", help="networks, not any graph")
+    for source, what in zip(SOURCES[1:], ("networks, not any graph", "by schemas, as a command")):
+        parser.add_argument(
+            f"--{source}", dest="source", action="store_const", const=source, default=SOURCES[0],
+            help=what,
+        )  # fmt: skip
     parser.add_argument("--keep", type=Path, help="where to put graphs that failed, made smaller")
     parser.add_argument("--reduce", type=float, default=20.0, help="seconds for making one smaller")
     parser.add_argument("--try", dest="files", nargs="+", type=Path, help="these files")
     options = parser.parse_args(arguments)
     if options.files:
-        return _try(options.files, options.networks)
+        return _try(options.files, options.source)
     seeds = iter(range(options.first, options.first + options.count))
-    tally = fuzz(seeds, options.jobs, time.monotonic() + 60 * options.minutes, options.networks)
+    tally = fuzz(seeds, options.jobs, time.monotonic() + 60 * options.minutes, options.source)
     print(tally)
     kept: Counter[str] = Counter()
     for seed, kind, _ in tally.failed if options.keep else ():
         kept[kind] += 1
         if kept[kind] <= 5 and kind not in ("hung", "died"):
-            keep_small(seed, kind, options.keep, options.reduce, options.networks)
+            keep_small(seed, kind, options.keep, options.reduce, options.source)
     return 1 if tally.failed else 0
 
 
-def _try(files: Sequence[Path], network: bool) -> int:
+def _try(files: Sequence[Path], source: str) -> int:
     code = 0
     for path in files:
         with tempfile.TemporaryDirectory(prefix="fuzz") as name:
-            kind, words = failure(onnx.load(path), Path(name), True, network=network)
+            kind, words = judged(onnx.load(path), Path(name), source, 0, twice=True)
         print(f"{path}: {kind or 'same'} {words}")
         code |= kind not in ("", "invalid")
     return code

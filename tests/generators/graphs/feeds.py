@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,34 @@ def random_feeds(model: onnx.ModelProto, kind: int) -> dict[str, np.ndarray]:
     return feeds
 
 
+def resized(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
+    """The model with other samples: all dynamic extents, and each by itself, are 0, 1 and 7."""
+    named = {_extent(dim, at) for at, dim in _dynamic(model)}
+    for chosen in [named, *({name} for name in sorted(named) if len(named) > 1)] if named else ():
+        for extent in (0, 1, 7):
+            other = onnx.ModelProto()
+            other.CopyFrom(model)
+            for value in other.graph.input:
+                shape = _sample_shape(value)
+                for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                    if not dim.HasField("dim_value") and _extent(dim, (value.name, axis)) in chosen:
+                        shape[axis] = extent
+                value.doc_string = json.dumps(shape)
+            yield other
+
+
+def _dynamic(model: onnx.ModelProto) -> Iterator[tuple[tuple[str, int], Any]]:
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if not dim.HasField("dim_value"):
+                yield (value.name, axis), dim
+
+
+def _extent(dim: Any, at: tuple[str, int]) -> str:
+    """What two extents that are the same have in common."""
+    return dim.dim_param or f"{at}"
+
+
 def _sample_shape(value: onnx.ValueInfoProto) -> list[int]:
     """The shape of an input: a dynamic one has that of its sample as its text."""
     dims = value.type.tensor_type.shape.dim
@@ -49,6 +77,8 @@ def _sample_shape(value: onnx.ValueInfoProto) -> list[int]:
 
 
 def _feed(rng: Any, shape: Any, dtype: Any, kind: int, scales: Sequence[float]) -> np.ndarray:
+    if dtype.isbuiltin == 2:  # of ml_dtypes
+        return np.clip(_feed(rng, shape, np.dtype(np.float32), kind, scales), -6, 6).astype(dtype)
     if dtype == np.bool_:
         return np.asarray(rng.integers(0, 2, shape) > 0)
     if np.issubdtype(dtype, np.integer):

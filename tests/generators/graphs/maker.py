@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import helper, numpy_helper
+
+from qdialect.formats.onnx.write.narrow_values import NARROW, run_narrow
 
 IR_VERSIONS = {11: 6, 12: 7, 13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10}
 """The oldest IR version of each opset; 11 for opset 23."""
@@ -68,14 +70,12 @@ class Rejected(Exception):
 class GraphMaker:
     """Draws one graph."""
 
-    def __init__(self, seed: int, count: int | None = None) -> None:
-        from tests.generators.graphs.ops import RECIPES
+    opsets: Sequence[int] = (11, 12, 13, 13, 14, 15, 16, 17, 18, 19, 20, 21, 21, 22, 23)
 
+    def __init__(self, seed: int, count: int | None = None) -> None:
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
-        self.opset = self.random.choice(
-            (11, 12, 13, 13, 14, 15, 16, 17, 18, 19, 20, 21, 21, 22, 23)
-        )
+        self.opset = self.random.choice(self.opsets)
         oldest = IR_VERSIONS.get(self.opset, 11)
         self.ir_version = self.random.randint(oldest, 11)
         self.odd = self.random.random() < 0.4
@@ -86,12 +86,18 @@ class GraphMaker:
         self.functions: list[onnx.FunctionProto] = []
         self._symbols: dict[int, str] = {}
         self._count = 0
-        self._recipes = RECIPES
+        self._recipes = self.recipes()
         self.scales: list[float] = []
         count = self.random.choice(COUNTS) if count is None else count
         for _ in range(self.random.choice((1, 1, 1, 2, 3))):
             self.add_input()
         self.grow(count)
+
+    def recipes(self) -> Mapping[str, tuple[float, Callable[[Any, str], None]]]:
+        """What is drawn: how often, and by which function."""
+        from tests.generators.graphs.ops import RECIPES
+
+        return RECIPES
 
     # -- values -------------------------------------------------------------------------
 
@@ -350,7 +356,11 @@ def run_off(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[Any]:
     session = ort.InferenceSession(
         model.SerializeToString(), _OPTIONS, providers=["CPUExecutionProvider"]
     )
-    return list(session.run(None, feeds))
+    if all(array.dtype.isbuiltin == 1 for array in feeds.values()) and all(
+        output.type not in NARROW for output in session.get_outputs()
+    ):
+        return list(session.run(None, feeds))
+    return run_narrow(session, [output.name for output in session.get_outputs()], feeds)
 
 
 def names_read(nodes: Sequence[onnx.NodeProto]) -> set[str]:

@@ -385,7 +385,7 @@ def average_pool(imp: Importer, node: Node) -> Results:
     shapes = float_shapes(imp, node.inputs)
     if shapes is None:
         return None
-    include = bool(node.get("count_include_pad", 0))
+    include = node.flag("count_include_pad", False)
     return _pool(imp, node, shapes[0], nn.AVERAGE_POOLS, count_include_pad=include)
 
 
@@ -408,7 +408,7 @@ def pool_window(node: Node, shape: Sequence[int]) -> dict[str, Any] | None:
     window = window_properties(node, shape[2:], kernel)
     if window is None:
         return None
-    return {"kernel": kernel, "ceil_mode": bool(node.get("ceil_mode", 0)), **window}
+    return {"kernel": kernel, "ceil_mode": node.flag("ceil_mode", False), **window}
 
 
 def global_average_pool(imp: Importer, node: Node) -> Results:

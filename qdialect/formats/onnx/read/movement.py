@@ -212,4 +212,4 @@ def _inference_dropout(imp: Importer, node: Node) -> bool:
     training = imp.static(node.input(2)) if node.input(2) else None
     if node.input(2) and (training is None or bool(training)):
         return False
-    return len(node.outputs) == 1 and (imp.opset >= 7 or bool(node.get("is_test", 0)))
+    return len(node.outputs) == 1 and (imp.opset >= 7 or node.flag("is_test", False))

@@ -56,11 +56,7 @@ class Node:
                 try:
                     self._values[attribute.name] = python_value(attribute)
                 except ValueError:  # of no type, or that of a function which there is none
-                    raise InputError(
-                        f"attribute '{attribute.name}' has no value",
-                        where=self.where,
-                        code="invalid-node",
-                    ) from None
+                    raise self._invalid(f"attribute '{attribute.name}' has no value") from None
         return self._values
 
     def get(self, name: str, default: Any) -> Any:
@@ -75,12 +71,19 @@ class Node:
         if isinstance(default, float) and isinstance(value, int):
             value = float(value)
         if default is not None and _kind(value) != _kind(default):
-            raise InputError(
-                f"attribute '{name}' is {_kind(value)}, not {_kind(default)}",
-                where=self.where,
-                code="invalid-node",
-            )
+            raise self._invalid(f"attribute '{name}' is {_kind(value)}, not {_kind(default)}")
         return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        """An attribute that is 0 or 1; InputError for other numbers, which runtimes and ops take
+        in different ways."""
+        value: int = self.get(name, int(default))
+        if value not in (0, 1):
+            raise self._invalid(f"attribute '{name}' is {value}, not 0 or 1")
+        return value == 1
+
+    def _invalid(self, reason: str) -> InputError:
+        return InputError(reason, where=self.where, code="invalid-node")
 
 
 def _kind(value: Any) -> str:

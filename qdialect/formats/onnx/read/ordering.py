@@ -55,7 +55,7 @@ def place(kind: type[Any]) -> Rule:
         axis = int(node.get("axis", 0))
         if not shape or not -len(shape) <= axis < len(shape) or shape[axis] == 0:
             return None
-        keep, last = bool(node.get("keepdims", 1)), bool(node.get("select_last_index", 0))
+        keep, last = node.flag("keepdims", True), node.flag("select_last_index", False)
         x = imp.value(node.input(0))
         return [imp.build(kind, x, output=node.output(0), axis=axis, keepdims=keep, last=last)]
 
@@ -73,6 +73,6 @@ def top_k(imp: Importer, node: Node) -> Results:
     k, extent = given[0], shape[axis]
     if k < 0 or (extent != DYNAMIC and k > extent):
         return None
-    largest, ranked = bool(node.get("largest", 1)), bool(node.get("sorted", 1))
+    largest, ranked = node.flag("largest", True), node.flag("sorted", True)
     op = nn.TopKOp(imp.value(node.input(0)), k, axis, largest, ranked)
     return list(imp.emit(op).results)

@@ -259,13 +259,13 @@ def gemm(imp: Importer, node: Node) -> Results:
 
     found = _Quantized.of(imp, node)
     found = found and found.times(1, float(node.get("alpha", 1.0)))
-    if found is None or node.get("transA", 0):
+    if found is None or node.flag("transA", False):
         return None
     element = expressed_type(found.elements[0].qparams) if not node.input(7) else found.result(7, 8)
     weight = found.shape(1)
     if element is None or len(weight) != 2 or len(found.shape(0)) != 2:
         return None
-    turned = bool(node.get("transB", 0))
+    turned = node.flag("transB", False)
     outputs = weight[0] if turned else weight[1]
     if node.input(6) and shape_of(imp.type_of(node.input(6))) != (outputs,):
         return None
@@ -326,7 +326,7 @@ def average_pool(imp: Importer, node: Node) -> Results:
     window = pool_window(node, shape)
     if window is None:
         return None
-    include = bool(node.get("count_include_pad", 0))
+    include = node.flag("count_include_pad", False)
     kind = nn.AVERAGE_POOLS[len(shape) - 3]
     built = imp.build(
         kind,
@@ -362,7 +362,7 @@ def reduce_mean(imp: Importer, node: Node) -> Results:
     axes = node.get("axes", ()) or tuple(range(len(shape)))
     if 0 in [shape[a] for a in axes if -len(shape) <= a < len(shape)]:
         return None
-    keep = bool(node.get("keepdims", 1))
+    keep = node.flag("keepdims", True)
     x = found.value(0)
     built = imp.build(
         nn.ReduceMeanOp, x, output=node.output(0), element=element, axes=axes, keepdims=keep

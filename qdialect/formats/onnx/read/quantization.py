@@ -184,6 +184,8 @@ def _read_element(
     if storage in FLOAT_STORAGE and any(zeros):
         return None  # bits of a float, which zero points in types are not
     kind = ELEMENT_NAMES[ELEMENTS[expressed]]
+    if not scales:  # of an axis without indices: the tensor is empty
+        return UniformType(QParams.per_tensor(storage, 1.0, expressed=kind))
     if place.block:
         blocks = _blocks(node, place, scale.shape, shape)
         if blocks is None:
@@ -191,8 +193,6 @@ def _read_element(
         return UniformType(QParams.blockwise(storage, blocks, scale.shape, scales, zeros, kind))
     if scale.ndim == 0 or (scale.ndim == 1 and len(scales) == 1):
         return UniformType(QParams.per_tensor(storage, scales[0], zeros[0], kind))
-    if not scales:  # of an axis without indices: the tensor is empty
-        return UniformType(QParams.per_tensor(storage, 1.0, expressed=kind))
     if shape is None:
         return None
     if scale.ndim > 1:

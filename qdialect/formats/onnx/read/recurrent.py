@@ -31,7 +31,7 @@ def _has_common_form(node: Node, activations: Sequence[str]) -> bool:
     return (
         [name.lower() for name in names] == [*activations] * ways
         and "clip" not in node.attributes
-        and not node.get("input_forget", 0)
+        and not node.flag("input_forget", False)
         and not node.get("layout", 0)
     )
 
@@ -67,7 +67,7 @@ def recurrent(kind: type[nn.LstmOp | nn.GruOp], *activations: str) -> Rule:
             "last_states": last,
         }
         if kind is nn.GruOp:
-            properties["linear_before_reset"] = bool(node.get("linear_before_reset", 0))
+            properties["linear_before_reset"] = node.flag("linear_before_reset", False)
         node.names_inputs = False
         op = kind(*operands, **properties)
         imp.shaped(op, node.output(0))

@@ -35,12 +35,12 @@ def reduce(kind: type[ReduceOp], *, axes_since: int, moves: bool = False) -> Rul
             axes = imp.static_ints(node.input(1)) if node.input(1) else ()
         if axes is None:
             return None
-        if not axes and node.get("noop_with_empty_axes", 0):
+        if not axes and node.flag("noop_with_empty_axes", False):
             return [imp.value(node.input(0))]
         axes = axes or tuple(range(len(shape)))
         if not kind.OF_NOTHING and 0 in [shape[a] for a in axes if -len(shape) <= a < len(shape)]:
             return None
-        x, keep = imp.value(node.input(0)), bool(node.get("keepdims", 1))
+        x, keep = imp.value(node.input(0)), node.flag("keepdims", True)
         return [imp.build(kind, x, output=node.output(0), axes=axes, keepdims=keep)]
 
     return rule

@@ -178,7 +178,7 @@ def _product(s: Symbols, node: Node) -> Numbers | None:
     if x is None or x.ndim != 1 or axes is None or axes not in ((), (0,), (-1,)):
         return None
     total = numbers(product(tuple(x)))
-    return total.reshape(1) if node.get("keepdims", 1) else total
+    return total.reshape(1) if node.get("keepdims", 1) == 1 else total
 
 
 def _where(s: Symbols, node: Node) -> Numbers | None:

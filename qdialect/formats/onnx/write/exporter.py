@@ -37,6 +37,7 @@ from qdialect.formats.onnx.write.kernels import (
 from qdialect.formats.onnx.write.quantization import (
     OPSET_OF_4_BITS,
     STORAGES,
+    along_one,
     packed,
     storage_code,
     write_dequantize,
@@ -132,7 +133,7 @@ class Exporter:
         if value not in self.tensors:
             owner = value.owner
             if isinstance(owner, ConstantOp):
-                self.tensors[value] = self.constant(owner)
+                self.tensors[value] = self.constant(owner, name=self.reserved.get(value))
             elif isinstance(owner, Operation) and owner in self.deferred:
                 self.deferred.remove(owner)
                 self.write(self, owner)
@@ -157,9 +158,16 @@ class Exporter:
             )
         return DATA_TYPES[element]
 
-    def constant(self, op: ConstantOp, *, transposed: bool = False, code: int | None = None) -> str:
+    def constant(
+        self,
+        op: ConstantOp,
+        *,
+        transposed: bool = False,
+        code: int | None = None,
+        name: str | None = None,
+    ) -> str:
         """A constant as an initializer of its ONNX type, or of another with the same bits,
-        under its key; the tensor name."""
+        under `name` or its key; the tensor name."""
         array: NDArray[Any] = constant_array(op, self.ctx.blobs)
         if array.dtype.kind == "b":
             # xDSL reads `true` as a byte of ones.
@@ -170,7 +178,9 @@ class Exporter:
         width = integer_width(element_type(op.result.type)) or 8
         width = quantized.qparams.storage.width if quantized is not None else width
         raw = packed(array, width) if 1 < width < 8 else bytes_of(array)
-        return self.graph.initializer(self.key(op), code, array.shape, raw)
+        if name is not None:
+            self.graph.release(name)
+        return self.graph.initializer(name or self.key(op), code, array.shape, raw)
 
     def castable(self, op: ConstantOp, *, transposed: bool = False) -> str:
         """The codes of a quantized constant in a type that Cast takes: those of 4 bits in 8 where
@@ -199,7 +209,8 @@ class Exporter:
             else:
                 name = self.graph.tensor(f"{place[0]}_dequantized")
                 node = f"{place[0]}_DequantizeLinear"
-                write_dequantize(self.graph, place[0], name, quantized.qparams, node, self.opset)
+                qparams = along_one(quantized.qparams, value)
+                write_dequantize(self.graph, place[0], name, qparams, node, self.opset)
                 self.dequantized[place] = name
         return self.dequantized[place]
 
@@ -219,7 +230,7 @@ class Exporter:
         rounding = rounding or _rounding_of(op)
         if rounding.in_reals is not Rounding.HALF_EVEN:
             raise self.unsupported(op, f"rounds {rounding.value}; ONNX rounds half even")
-        output, qparams = self.claim(value, hint), quantized.qparams
+        output, qparams = self.claim(value, hint), along_one(quantized.qparams, value)
         if rounding is Rounding.RECIPROCAL:
             rank = len(shape_of(value))
             source, qparams = write_reciprocal(self.graph, source, output, qparams, node, rank)

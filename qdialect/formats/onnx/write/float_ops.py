@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect import ops as nn
 from qdialect.dialects.onnx import PARAMS, package, string_list
-from qdialect.ops import NNOp, constant_array, constant_of, shape_of
+from qdialect.ops import NNOp, constant_array, constant_of, keys_of, shape_of
 from qdialect.ops.component_keys import Keys, inner_keys, role_keys
 from qdialect.ops.declare import DECLARED
 from qdialect.ops.shapes import DYNAMIC
@@ -242,7 +242,8 @@ def gru(call: Call) -> None:
 
 def recurrent(call: Call, op_type: str, *more: str, domain: str = "", **attributes: Any) -> None:
     """The sequence lengths come before initial states and peepholes; states of zeros are left
-    out, and so are results that nothing takes. `more` are inputs behind the eight of an LSTM."""
+    out, and so are results that nothing takes, and a bias of zeros that the model does not have:
+    kernels treat NaNs in another way with one. `more` are inputs behind the eight of an LSTM."""
     op, exporter = cast("nn.RecurrentOp", call.op), call.exporter
     names = dict(zip(op.operands, call.inputs, strict=True))
     lengths = op.operand_named("lengths")
@@ -253,7 +254,11 @@ def recurrent(call: Call, op_type: str, *more: str, domain: str = "", **attribut
         value = op.operand_named(name)
         return "" if value is None else names[value]
 
-    inputs = [*call.inputs[:4], named("lengths"), *(_state(call, name) for name in op.STATES)]
+    constant, numbers = constant_of(op.operands[3]), _numbers(call, op.operands[3])
+    zeros = numbers is not None and not numbers.any()
+    absent = zeros and constant is not None and not keys_of(constant)
+    inputs = [*call.inputs[:3], "" if absent else call.inputs[3], named("lengths")]
+    inputs += [_state(call, name) for name in op.STATES]
     inputs += [named("peepholes")] if isinstance(op, nn.LstmOp) else []
     inputs += [*[""] * (8 - len(inputs)), *more] if more else []
     while not inputs[-1]:
@@ -300,7 +305,8 @@ def _state(call: Call, name: str) -> str:
         return call.inputs[list(op.operands).index(value)]
     if batch == DYNAMIC:
         one = exporter.graph.ints(f"{call.key}_{name}_one", [1])
-        count = call.step("Shape", f"{name}_count", call.inputs[0], start=1, end=2)
+        extents = call.step("Shape", f"{name}_extents", call.inputs[0])
+        count = call.step("Gather", f"{name}_count", extents, one)
         rows = call.step("Concat", f"{name}_rows", one, count, one, axis=0)
         state = call.inputs[list(op.operands).index(value)]
         return call.step("Expand", f"{name}_each", state, rows)

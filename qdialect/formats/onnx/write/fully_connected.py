@@ -8,7 +8,11 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.dialects.onnx import AT_LOAD, PARAMS, STORED_TRANSPOSED, string_list
 from qdialect.formats.onnx.write.float_ops import Call
-from qdialect.formats.onnx.write.quantization import write_cast_and_scaled, write_dequantize
+from qdialect.formats.onnx.write.quantization import (
+    along_one,
+    write_cast_and_scaled,
+    write_dequantize,
+)
 from qdialect.ops import ConstantOp, FullyConnectedOp
 from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, quant_element
@@ -51,13 +55,13 @@ def _transposed(exporter: Exporter, weight: SSAValue) -> str | None:
         tensor = exporter.constant(owner, transposed=True)
         if quantized is None:
             return tensor
-        return _dequantized(exporter, tensor, quantized.qparams, None)
+        return _dequantized(exporter, tensor, along_one(quantized.qparams, weight), None)
     if isinstance(owner, DCastOp) and isinstance(owner.input.owner, ConstantOp):
         quantized = quant_element(owner.input.type)
         if quantized is not None:
             write = exporter.castable if AT_LOAD in owner.attributes else exporter.constant
             tensor = write(owner.input.owner, transposed=True)
-            return _dequantized(exporter, tensor, quantized.qparams, owner)
+            return _dequantized(exporter, tensor, along_one(quantized.qparams, owner.input), owner)
     return None
 
 

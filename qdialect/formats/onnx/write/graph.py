@@ -49,6 +49,10 @@ class GraphWriter:
         """A new tensor name: `hint`, or it with a number."""
         return _unique(hint, self._tensors)
 
+    def release(self, name: str) -> None:
+        """A reserved name is taken by what asks for it next."""
+        self._tensors.discard(name)
+
     def node(
         self,
         op_type: str,

@@ -59,7 +59,7 @@ def _array(value: Any) -> Array:
 
     kind = NARROW.get(value.data_type())
     if kind is None:
-        return value.numpy()
+        return value.numpy().copy()  # one that is an input is in its memory
     onnx = package("onnx")
     dtype: Any = onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, kind))
     shape, size = tuple(value.shape()), value.tensor_size_in_bytes()

@@ -12,6 +12,7 @@ from qdialect.formats.onnx.write.accumulators import write_scaled
 from qdialect.formats.onnx.write.graph import node_attribute
 from qdialect.formats.onnx.write.inner_graphs import domains_in
 from qdialect.formats.onnx.write.quantization import (
+    along_one,
     storage_code,
     write_cast_and_scaled,
     write_dequantize,
@@ -102,7 +103,8 @@ def write_dcast(exporter: Exporter, op: DCastOp) -> None:
     if weight is not None:
         write_cast_and_scaled(exporter.graph, source, name, qparams, key, len(shape_of(op.input)))
     elif not write_scaled(exporter, op, source, name, key, params):
-        write_dequantize(exporter.graph, source, name, qparams, key, exporter.opset, params)
+        along = along_one(qparams, op.input)
+        write_dequantize(exporter.graph, source, name, along, key, exporter.opset, params)
     exporter.dequantized.setdefault((source, qparams), name)
 
 

@@ -129,6 +129,8 @@ def _op_opset(op: Operation, oldest: bool) -> int:
     values = op.values
     if op.name == "nn.fully_connected" and len(op.operands) < 3 and not oldest:
         least = 11
+    if op.name == "nn.compare" and values["mode"] in ("lt", "gt"):
+        least = 9
     if op.name == "nn.top_k" and values["largest"] and values["sorted"]:
         least = LEAST_OPSET if oldest else 10
     if op.name == "nn.softmax" and values["axis"] not in (-1, len(shape_of(op.results[0])) - 1):

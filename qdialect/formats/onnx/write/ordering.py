@@ -18,8 +18,6 @@ _RELATIONS = {
 def compare(call: Call) -> None:
     """`nn.compare` as Equal, Less, .., or Equal and Not."""
     mode, opset = call.values["mode"], call.exporter.opset
-    if opset < 11:
-        raise call.exporter.unsupported(call.op, "needs opset 11")
     if mode == "ne":
         call.node("Not", call.step("Equal", "equal", *call.inputs))
     elif mode in ("le", "ge") and opset < 12:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from xdsl.ir import SSAValue
+
 from qdialect.dialects.onnx import DATA_TYPES
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.float_path import reciprocals
+from qdialect.ops import shape_of
+from qdialect.ops.shapes import DYNAMIC
 from qdialect.qparams.parameters import Layout, QParams
 from qdialect.quant import FLOAT_TYPES
 
@@ -45,16 +49,30 @@ def storage_code(qparams: QParams) -> int:
 
 
 def field_attributes(qparams: QParams) -> dict[str, int | None]:
-    """Which dimension the scales go along, and the elements per block; UnsupportedError
-    for blocks along several dimensions."""
+    """Which dimension the scales go along, and the elements per block."""
     if qparams.layout is not Layout.BLOCK:
         return {"axis": qparams.axis}
-    blocks = dict(qparams.blocks)
-    wide = [axis for axis, block in qparams.blocks if block != 1]
-    if len(wide) > 1 or sorted(blocks) != list(range(len(qparams.grid))):
-        raise UnsupportedError("ONNX has blocks along one dimension only")
-    axis = wide[0] if wide else 0
-    return {"axis": axis, "block_size": blocks[axis]}
+    axis, block = max(qparams.blocks, key=lambda entry: entry[1])
+    return {"axis": axis, "block_size": block}
+
+
+def along_one(qparams: QParams, value: SSAValue) -> QParams:
+    """The qparams of a value with blocks along one dimension, as ONNX has them: that of the
+    longest blocks; the scales of other dimensions are repeated. UnsupportedError for a dimension
+    of unknown extent that is one block."""
+    if qparams.layout is not Layout.BLOCK:
+        return qparams
+    blocks = [dict(qparams.blocks).get(d, n) for d, n in enumerate(shape_of(value))]
+    if DYNAMIC in blocks:
+        raise UnsupportedError("ONNX has no block of a dimension of unknown extent")
+    axis = max(range(len(blocks)), key=lambda d: blocks[d])
+    scales, zeros = qparams.scale_array(), qparams.zero_point_array()
+    for d, block in enumerate(blocks):
+        if d != axis:
+            scales, zeros = scales.repeat(block, d), zeros.repeat(block, d)
+    kept = [(d, block if d == axis else 1) for d, block in enumerate(blocks)]
+    values = scales.reshape(-1).tolist(), zeros.reshape(-1).tolist()
+    return QParams.blockwise(qparams.storage, kept, scales.shape, *values, qparams.expressed)
 
 
 def required_opset(qparams: QParams) -> int:

@@ -61,7 +61,7 @@ FLOAT: Mapping[str, Writer] = {
 SEVERAL = frozenset({"nn.split", "nn.lstm", "nn.gru"})
 """Ops of several quantized results, whose function writes all but the first."""
 
-RENAMES = frozenset({"nn.constant", "quant.scast", "builtin.unrealized_conversion_cast"})
+RENAMES = frozenset({"quant.scast", "builtin.unrealized_conversion_cast"})
 """Ops that give a tensor another type or name, but write no node."""
 
 
