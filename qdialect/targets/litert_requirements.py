@@ -92,6 +92,16 @@ def breaches(op: Operation) -> list[Breach]:
     return found if not found or takes(op) else [_undelegated(breach) for breach in found]
 
 
+def refusal(op: Operation, engine: str) -> str | None:
+    """Why an engine ("litert-xnn", ..) does not run a `tflite.node`; None where it does, and for
+    ops that nobody raises."""
+    node = node_of(op) if op.name == NODE else None
+    if node is None or node.name not in STATEMENTS:
+        return None
+    found = (b.text for b in breaches(op) if engine.removeprefix("litert-") in b.refuse)
+    return next(found, None)
+
+
 def rescales(op: Operation) -> bool:
     """Whether the kernels of a `tflite.node` put operands on the scale of the result."""
     node = node_of(op)

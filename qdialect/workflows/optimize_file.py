@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from qdialect.errors import (
     InputError,
@@ -30,14 +30,15 @@ from qdialect.passes.casts.divide_by_scale import ReciprocalToQuotient, multipli
 from qdialect.passes.casts.release_kernels import contract
 from qdialect.passes.pipelines import BY_PRICE, optimize_pipeline
 from qdialect.rewrite.remarks import key_text
+from qdialect.targets.litert_requirements import refusal
 from qdialect.workflows.check import Judge
 from qdialect.workflows.loadable import NOT_LOADED, loader
 from qdialect.workflows.model import Model, copy_file, load, run_passes, save
 from qdialect.workflows.optimize import EVERYTHING, Dropped, Optimization, Optimized
 from qdialect.workflows.race import Choice, Selection, cheapest_form, unrounded
 from qdialect.workflows.tabulate import with_tables
-from qdialect.workflows.tflite_files import SUFFIXES as TFLITE
 from qdialect.workflows.tflite_files import (
+    KERNELS,
     WrittenTflite,
     checked_kernels,
     litert_installed,
@@ -46,11 +47,13 @@ from qdialect.workflows.tflite_files import (
     said,
     save_tflite,
 )
+from qdialect.workflows.tflite_files import SUFFIXES as TFLITE
 from qdialect.workflows.written import form_of, write_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.dialects.tflite import TfliteNodeOp
     from qdialect.formats.onnx.write.written import Written
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Form
@@ -147,6 +150,7 @@ class FileOptimization:
         self.model = model = self._load()
         began = self._took("import", began)
         if model is not None:
+            self._refuse_source(model)
             self.notes += model.corrections
             pipeline = self.pipeline
             if pipeline is None:
@@ -181,6 +185,21 @@ class FileOptimization:
     def _leaves_litert(self) -> bool:
         """Whether a TFLite file becomes something that other kernels run."""
         return self.source.suffix in TFLITE and self.is_onnx
+
+    def _refuse_source(self, model: Model) -> None:
+        """InputError for an op of a TFLite file that LiteRT refuses: the model runs nowhere."""
+        kernels = checked_kernels(self.kernels)
+        for op in model.module.walk() if self.source.suffix in TFLITE else ():
+            reason = refusal(op, kernels)
+            if reason is None:
+                continue
+            others = [name for name in KERNELS if refusal(op, name) is None]
+            raise InputError(
+                f"LiteRT ({kernels}) refuses {cast('TfliteNodeOp', op).op.data}: {reason}",
+                where=Where(str(self.source), node=key_text(op)),
+                code="refused-by-litert",
+                notes=tuple(f"--kernels {name} takes it" for name in others),
+            )
 
     def _refuse_kernels(self, model: Model) -> None:
         """UnsupportedError where ops have no form in ONNX under the level that was asked for."""

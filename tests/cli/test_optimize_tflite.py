@@ -11,6 +11,7 @@ import pytest
 
 import qdialect
 from qdialect.formats.tflite.read import read_file
+from qdialect.reference import Interpreter
 from tests.support.commands import Result, call
 from tests.support.commands import qopt as command
 
@@ -193,6 +194,48 @@ def test_a_file_that_litert_refuses_is_an_error(source: Path, tmp_path: Path) ->
     assert found.code == 1
     assert "error:" in found.err and "Traceback" not in found.err
     assert not target.exists()
+
+
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx", ".mlir"])
+@pytest.mark.parametrize(
+    ("op", "options", "reason"),
+    [
+        ("CONCATENATION", {"axis": 3}, "parameters of its operands and results differ"),
+        ("PACK", {"axis": 0, "values_count": 1}, "parameters of its operands and results differ"),
+        ("SQUARE", {}, "no kernel of i8 codes"),
+    ],
+)
+def test_an_op_that_litert_refuses_is_one_error(
+    op: str, options: dict[str, Any], reason: str, suffix: str, tmp_path: Path
+) -> None:
+    shape = (1, 2, 2, 3)
+    ends = _codes("x", shape), _codes("y", (1, *shape) if op == "PACK" else shape, 2 * SCALE)
+    data = models.model([ends[0]], [ends[1]], [models.op(op, ["x"], ["y"], options)])
+    (tmp_path / "in.tflite").write_bytes(data)
+    result = qopt("optimize", tmp_path / "in.tflite", "-o", tmp_path / f"out{suffix}")
+    assert result.code == 1
+    assert f"node 'y': error: LiteRT (litert-xnn) refuses {op}: " in result.err
+    assert reason in result.err
+    assert not (tmp_path / f"out{suffix}").exists()
+
+
+def test_u8_codes_on_two_scales_are_joined_as_litert_does(tmp_path: Path) -> None:
+    x, v, y = (
+        models.tensor(name, (1, size), "UINT8", scale, zero)
+        for name, size, scale, zero in (
+            ("x", 256, 0.1, 3),
+            ("v", 256, 0.05, 100),
+            ("y", 512, 0.1, 3),
+        )
+    )
+    data = models.model([x, v], [y], [models.op("CONCATENATION", ["x", "v"], ["y"], {"axis": 1})])
+    (tmp_path / "in.tflite").write_bytes(data)
+    assert qopt("optimize", tmp_path / "in.tflite", "-o", tmp_path / "out.onnx").code == 0
+    every = np.arange(256, dtype=np.uint8)[None]
+    (expected,) = models.run_litert(data, [every, every])
+    found = qdialect.load(tmp_path / "out.onnx")
+    (codes,) = Interpreter(found.ctx, found.module).run([every, every])
+    np.testing.assert_array_equal(codes, expected)
 
 
 def test_kernels_are_for_litert(tmp_path: Path) -> None:

@@ -11,8 +11,15 @@ from test_stablehlo import CONFIGURATIONS, EXACT, USUAL
 pytest.importorskip("ai_edge_litert")
 
 from tflite_support import both, model, prepared, tflite_bytes
+from xdsl.dialects.builtin import TensorType
+from xdsl.utils.test_value import create_ssa_value
 
+from qdialect.context import new_context
 from qdialect.errors import UnsupportedError
+from qdialect.lowerings.errors import Unlowerable
+from qdialect.lowerings.tflite.emitter import Emitter
+from qdialect.qparams import QParams
+from qdialect.quant import UniformType
 from qdialect.reference import Interpreter
 from tests.support.tflite_models import litert_ops, run_litert
 
@@ -151,6 +158,36 @@ func.func @main(%x: tensor<?x3x6x6xf32>) -> tensor<?x5xf32> {
   return %3 : tensor<?x5xf32>
 }
 """
+
+
+def test_codes_that_are_read_anew_keep_what_they_mean_behind_a_reshape() -> None:
+    a, b = "!quant.uniform<i8:f32, 0.1:3>", "!quant.uniform<i8:f32, 0.5:-7>"
+    given = model(f"""
+        func.func @main(%x: tensor<2x8x{a}>, %y: tensor<16x{a}>) -> tensor<16x{a}> {{
+          %0 = quant.scast %x : tensor<2x8x{a}> to tensor<2x8xi8>
+          %1 = quant.scast %0 : tensor<2x8xi8> to tensor<2x8x{b}>
+          %2 = nn.reshape %1 : (tensor<2x8x{b}>) -> tensor<16x{b}>
+          %3 = nn.maximum %2, %2 : (tensor<16x{b}>, tensor<16x{b}>) -> tensor<16x{b}>
+          %4 = nn.add %3, %y {{nn.kernel = "litert-xnn"}}
+            : (tensor<16x{b}>, tensor<16x{a}>) -> tensor<16x{a}>
+          return %4 : tensor<16x{a}>
+        }}""")
+    pairs, ops = both(given)
+    assert ops["RESHAPE"] == 2
+    for expected, found in pairs:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("op", "storage"), [("PACK", "i8"), ("CONCATENATION", "i8"), ("SLICE", "u8"), ("SQUARE", "i8")]
+)
+def test_no_op_is_written_that_its_kernel_refuses(op: str, storage: str) -> None:
+    x, y = (UniformType(QParams.per_tensor(storage, scale, 0)) for scale in (0.1, 0.2))
+    value = create_ssa_value(TensorType(x, (2, 2)))
+    emitter = Emitter(new_context())
+    rest = [emitter.numbers([0, 1]), emitter.numbers([1, 1])] if op == "SLICE" else []
+    with pytest.raises(Unlowerable, match=f"LiteRT runs no such {op}"):
+        emitter.node(op, [value, *rest], (1, 1) if rest else (2, 2), y)
 
 
 def test_unknown_batches_and_rows_of_channels_last() -> None:

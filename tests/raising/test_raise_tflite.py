@@ -129,6 +129,30 @@ def test_a_dilated_convolution_in_three_ops_is_one() -> None:
     )
 
 
+def test_a_dilated_convolution_whose_blocks_litert_refuses_stays() -> None:
+    def codes(name: str, shape: tuple[int, ...], scale: float) -> dict[str, Any]:
+        return tensor(name, shape, "INT8", scale, 0)
+
+    x, y = codes("x", (1, 4, 4, 1), 0.1), codes("y", (1, 4, 4, 1), 0.2)
+    a, b = codes("a", (4, 2, 2, 1), 0.3), codes("b", (4, 2, 2, 1), 0.2)
+    w = tensor("w", (1, 1, 1, 1), "INT8", 0.5, 0, data=np.ones((1, 1, 1, 1)))
+    bias = tensor("bias", (1,), "INT32", 0.15, 0, data=np.zeros(1))
+    block = tensor("block", (2,), "INT32", data=[2, 2])
+    none = tensor("none", (2, 2), "INT32", data=[[0, 0], [0, 0]])
+    ops = [
+        op("SPACE_TO_BATCH_ND", ["x", "block", "none"], ["a"]),
+        op(
+            "CONV_2D", ["a", "w", "bias"], ["b"], {"padding": "VALID", "stride_w": 1, "stride_h": 1}
+        ),
+        op("BATCH_TO_SPACE_ND", ["b", "block", "none"], ["y"]),
+    ]
+    data = model([x], [y], ops, [a, b, w, bias, block, none])
+    with pytest.raises(LitertError):
+        run_litert(data, [np.zeros((1, 4, 4, 1), np.int8)])
+    module, _ = raised(data)
+    assert kept(module) == ["SPACE_TO_BATCH_ND"]
+
+
 def test_extents_that_only_a_run_tells() -> None:
     x = tensor("x", (1, 4, 6), signature=(-1, 4, 6))
     y = tensor("y", (1, 24), signature=(-1, 24))

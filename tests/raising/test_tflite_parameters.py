@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,12 @@ from qdialect.raising.tflite.convert import RaiseTflite, handlers
 from qdialect.reference import Interpreter
 from qdialect.targets.litert_requirements import ALL, STATEMENTS, breaches
 from tests.support.tflite_cases import DRAWN
-from tests.support.tflite_models import LitertError, run_litert
+from tests.support.tflite_models import LitertError, model, op, run_litert, tensor
 from tests.support.tflite_parameters import STORAGES, Change, changed, changes, drawn
 
 EVERY = bool(os.environ.get("CI"))
-"""Whether scales and zero points are changed alone, too, and types."""
+"""Whether scales and zero points are changed alone, too, and types, in several drawings."""
+SEEDS = range(3) if EVERY else range(1)
 KEPT = {"no-counterpart", "type", "dynamic-shape", "hybrid", "qparams", "invalid"}
 """Why what LiteRT runs is not raised."""
 
@@ -57,17 +59,25 @@ def test_every_op_that_is_raised_is_stated() -> None:
 @pytest.mark.parametrize("name", sorted(set(DRAWN) - {"UNIDIRECTIONAL_SEQUENCE_LSTM"}))
 def test_an_op_does_with_parameters_what_is_stated(name: str) -> None:
     wrong: list[Any] = []
-    for kind in STORAGES:
-        found = [None, *changes(drawn(name, kind), every=EVERY)]
-        for change in found:
-            wrong += [(kind, change, w) for w in mistakes(name, kind, change)]
+    for seed in SEEDS:
+        for kind in STORAGES:
+            for change in (None, *changes(drawn(name, kind, seed), every=EVERY)):
+                found = mistakes(name, kind, change, seed)
+                wrong += [(kind, seed, change, mistake) for mistake in found]
     assert wrong == []
 
 
-def mistakes(name: str, kind: str, change: Change | None) -> list[Any]:
+@cache
+def as_drawn(name: str, kind: str, engine: str, seed: int) -> list[np.ndarray] | None:
+    """What LiteRT gives for the file that nothing was changed in."""
+    maker = drawn(name, kind, seed)
+    return in_litert(maker.case().data, maker.values, engine)
+
+
+def mistakes(name: str, kind: str, change: Change | None, seed: int = 0) -> list[Any]:
     """By engine, what is stated or raised and what LiteRT does."""
-    maker = changed(name, kind, change)
-    data, base = maker.case().data, changed(name, kind, None)
+    maker = changed(name, kind, change, seed)
+    data = maker.case().data
     (node,) = (o for o in module_of(data)[0].walk() if o.name == "tflite.node")
     found = breaches(node)
     wrong: list[Any] = []
@@ -78,7 +88,7 @@ def mistakes(name: str, kind: str, change: Change | None) -> list[Any]:
         if refused != (codes is None) and not unknown:
             wrong.append((engine, "refused" if codes is None else "runs", found))
         same = codes is not None and all(
-            map(np.array_equal, codes, in_litert(base.case().data, base.values, engine) or ())
+            map(np.array_equal, codes, as_drawn(name, kind, engine, seed) or ())
         )
         ignored = any(engine in breach.ignore for breach in found)
         if ignored and not (refused or same) and not _is_border(name, change):
@@ -111,6 +121,44 @@ def _raised(
     if all(a.dtype == b.dtype and _same(a, b) for a, b in pairs):
         return []
     return ["gives other codes"]
+
+
+@pytest.mark.parametrize("kind", ["f32", "i8"])
+@pytest.mark.parametrize(
+    ("name", "activation"),
+    [
+        ("CONCATENATION", "RELU"),
+        *((n, a) for n in ("CONV_2D", "ADD", "DIV", "MAX_POOL_2D") for a in ("TANH", "SIGN_BIT")),
+    ],
+)
+def test_an_activation_that_a_kernel_does_not_read_is_none(
+    name: str, activation: str, kind: str
+) -> None:
+    maker = drawn(name, kind)
+    maker.ops[0]["options"]["fused_activation_function"] = activation
+    data = maker.case().data
+    for engine in ALL:
+        codes = in_litert(data, maker.values, engine)
+        assert [e for e in _raised(data, maker.values, engine, codes) if "kept" not in e] == []
+
+
+def test_u8_codes_are_joined_as_the_kernel_rounds_them() -> None:
+    rng = np.random.default_rng(5)
+    every = np.arange(256, dtype=np.uint8)[None]
+    for _ in range(40):
+        scales, zeros = 2.0 ** rng.uniform(-7, 2, 2), rng.integers(0, 256, 2)
+        if rng.integers(2):  # ratios with ties
+            scales[1] = scales[0] * rng.choice([0.5, 2.0, 0.25, 1.5, 0.1])
+        x, y = (
+            tensor(n, (1, w), "UINT8", s, int(z))
+            for n, w, s, z in zip("xy", (256, 512), scales, zeros, strict=True)
+        )
+        v = tensor("v", (1, 256), "UINT8", scales[1], int(zeros[1]))
+        data = model([x, v], [y], [op("CONCATENATION", ["x", "v"], ["y"], {"axis": 1})])
+        for engine in ALL:
+            codes = in_litert(data, [every, every], engine)
+            assert codes is not None
+            assert _raised(data, [every, every], engine, codes) == []
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -28,11 +28,11 @@ def engines_that_refuse(data: bytes, inputs: list[np.ndarray]) -> set[str]:
 
 
 def predicted(data: bytes) -> tuple[set[str], set[str]]:
-    """The engines that refuse, and those that are wrong."""
+    """The engines that refuse, and those that copy codes which mean something else."""
     module = read_module(read_bytes(data), new_context())
     (node,) = (o for o in module.walk() if o.name == "tflite.node")
     found = breaches(node)
-    return {e for b in found for e in b.refuse}, {e for b in found for e in b.wrong}
+    return {e for b in found for e in b.refuse}, {e for b in found for e in b.ignore}
 
 
 CONVOLUTIONS: list[dict[str, Any]] = [
