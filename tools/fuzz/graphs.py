@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -147,15 +147,15 @@ class Tally:
         seed: int,
         kind: str,
         words: str,
-        ops: Counter[str] = Counter(),
-        features: Counter[str] = Counter(),
+        ops: Mapping[str, int] | None = None,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         self.graphs += 1
         self.kinds[kind or "same"] += 1
-        self.ops.update(ops)
-        self.nodes += ops.total()
+        self.ops.update(ops or {})
+        self.nodes += sum((ops or {}).values())
         if kind != "invalid":
-            self.features.update(features)
+            self.features.update(features or {})
         if self.graphs % 100 == 0:
             print(f"{self.graphs} graphs: {dict(self.kinds)}", file=sys.stderr, flush=True)
         if kind in ("", "invalid"):
@@ -240,7 +240,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    for source, what in zip(SOURCES[1:], ("networks, not any graph", "by schemas, as a command")):
+    for source, what in zip(
+        SOURCES[1:], ("networks, not any graph", "by schemas, as a command"), strict=True
+    ):
         parser.add_argument(
             f"--{source}", dest="source", action="store_const", const=source, default=SOURCES[0],
             help=what,

@@ -18,6 +18,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from math import prod
 from typing import Any
@@ -32,8 +33,32 @@ from tests.generators.graphs import maker, ops, quantization
 from tests.generators.graphs.maker import FOREIGN, GraphMaker, Rejected, Value
 
 OPSETS = (9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 18, 19, 20, 21, 21, 21, 22, 23, 23, 23, 24, 24, 24)
-NAMES = ("日本語", "é", "e\u0301", "a\nb", "\t", "\x1b[31m", "\u202e", "𝔸", "x" * 300, "::", "$(ls)", "<b>",
-         "../..", "a\\", "nul", "%s%d", "{}", ";", "\u00a0", "1e5", "-", "__init__", "True", "é/ü.weight")  # fmt: skip
+NAMES = (
+    "日本語",
+    "é",
+    "e\u0301",
+    "a\nb",
+    "\t",
+    "\x1b[31m",
+    "\u202e",
+    "𝔸",
+    "x" * 300,
+    "::",
+    "$(ls)",
+    "<b>",
+    "../..",
+    "a\\",
+    "nul",
+    "%s%d",
+    "{}",
+    ";",
+    "\u00a0",
+    "1e5",
+    "-",
+    "__init__",
+    "True",
+    "é/ü.weight",
+)
 CHAIN, USERS = (300, 1000, 5000), (200, 1000, 2000)
 DEPTH = 3
 """Bodies within bodies."""
@@ -545,11 +570,11 @@ def sequence(g: SchemaMaker, label: str) -> None:
         g.add(split, g.node("SequenceAt", [split.output[0], g.constant(0, np.int64)]))
 
 
-# -- bodies -----------------------------------------------------------------------------------------
+# -- bodies ----------------------------------------------------------------------------------------
 
 
 def control(g: SchemaMaker, label: str) -> None:
-    """If, Loop or Scan: several results, bodies that read values from outside, and bodies in them."""
+    """If, Loop or Scan, nested: several results, and bodies that read values from outside."""
     if len(g.scopes) > DEPTH:
         raise Rejected("deep")
     g.random.choice((_if, _loop, _scan))(g)
@@ -720,12 +745,7 @@ class SchemaMaker(GraphMaker):
             return super().add_input()
         array = self.array(self.shape() if shape is None else shape, dtype)
         name, code = self.name(), helper.np_dtype_to_tensor_dtype(array.dtype)
-        dims = [
-            self._symbol(n)
-            if self.dynamic and self.chance(0.6)
-            else n
-            for n in array.shape
-        ]
+        dims = [self._symbol(n) if self.dynamic and self.chance(0.6) else n for n in array.shape]
         text = f"{list(array.shape)}"
         self.inputs.append(helper.make_tensor_value_info(name, code, dims, doc_string=text))
         self.scopes[0].values.append(Value(name, array))
@@ -806,10 +826,8 @@ class SchemaMaker(GraphMaker):
         if self.chance(0.1):
             model.opset_import.append(helper.make_opsetid(draw.choice(("ai.onnx.ml", "other")), 1))
         if self.chance(0.3):
-            try:
+            with suppress(Exception):  # a mistake of its own; the runtime decides
                 model = onnx.shape_inference.infer_shapes(model)
-            except Exception:  # a mistake of its own; the runtime decides
-                pass
         return model
 
 
