@@ -139,11 +139,10 @@ def test_a_dilated_convolution_whose_blocks_litert_refuses_stays() -> None:
     bias = tensor("bias", (1,), "INT32", 0.15, 0, data=np.zeros(1))
     block = tensor("block", (2,), "INT32", data=[2, 2])
     none = tensor("none", (2, 2), "INT32", data=[[0, 0], [0, 0]])
+    options = {"padding": "VALID", "stride_w": 1, "stride_h": 1}
     ops = [
         op("SPACE_TO_BATCH_ND", ["x", "block", "none"], ["a"]),
-        op(
-            "CONV_2D", ["a", "w", "bias"], ["b"], {"padding": "VALID", "stride_w": 1, "stride_h": 1}
-        ),
+        op("CONV_2D", ["a", "w", "bias"], ["b"], options),
         op("BATCH_TO_SPACE_ND", ["b", "block", "none"], ["y"]),
     ]
     data = model([x], [y], ops, [a, b, w, bias, block, none])
