@@ -88,7 +88,7 @@ class Extents:
     def __init__(self, ctx: QContext, function: FuncOp, rank: int = 0) -> None:
         """`rank` is that of arguments of which none is known."""
         self._ctx = ctx
-        self._block = function.body.block
+        self._block = function.body.blocks[0]  # what has several is refused where it runs
         #: of each argument numbers, and texts for symbols
         self._arguments = [
             [f"#{index} {d}" if n == DYNAMIC else n for d, n in enumerate(dims)]

@@ -12,7 +12,16 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, ComplexType, IntegerType, Signedness, TupleType, i1, i32
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    ComplexType,
+    IntegerType,
+    Signedness,
+    TupleType,
+    i1,
+    i32,
+)
 from xdsl.ir import Attribute
 
 from qdialect.upstream.inference import quantized
@@ -365,7 +374,7 @@ def _fft(v: View) -> Sequence[Inferred]:
 
 
 def _tuple(v: View) -> Sequence[Inferred]:
-    return [Inferred(None, TupleType(v.kinds("val")))]
+    return [Inferred(None, TupleType(ArrayAttr(v.kinds("val"))))]
 
 
 def _tuple_element(v: View) -> Sequence[Inferred]:
