@@ -93,7 +93,7 @@ def _of_windows(op: ConvolutionOp) -> Hashable | None:
     depth = channels * prod(taps)
     if _is_in_order(depth, filters, places):
         return None
-    unmoved = set((*v["strides"], 1)) == {1} and not any(v["pads"])
+    unmoved = {*v["strides"], 1} == {1} and not any(v["pads"])
     spans = any(n in (size, DYNAMIC) for n, size in zip(x[2:], taps, strict=True))
     direct = unmoved and (prod(taps) == 1 or (channels == 1 and spans))
     return ("floats", x[0], v["groups"], filters, depth, places, direct)
