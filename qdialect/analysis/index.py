@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.ops.base import KERNEL, kernels_of
+from qdialect.ops.base import PINNED, kernels_of
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def ops_named(
 
 
 def has_marked_ops(session: QContext, module: Operation) -> bool:
-    """Whether an op in `module` names whose kernel it is (`nn.kernel`)."""
+    """Whether an op in `module` names whose kernel it is (`nn.kernel`), or is pinned."""
     return _index(session, module).marked
 
 
@@ -80,7 +80,7 @@ def _indexed(session: QContext, module: Operation) -> _Index:
     ops: dict[str, list[tuple[int, Operation]]] = {}
     count, marked = 0, False
     for op in every_op(module):
-        marked = marked or (KERNEL in op.attributes and kernels_of(op) is not None)
+        marked = marked or kernels_of(op) is not None or PINNED in op.attributes
         ops.setdefault(op.name, []).append((count, op))
         count += 1
     return _Index(module, session.changes, count, ops, marked)

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from qdialect.numerics.requantize import Codes, QuantGrid
 
 
+UNROUNDED = frozenset({"f16"})
+"""Types of floats that ONNX Runtime computes in f32, rounding between some ops only; those of bf16
+and of f64 have kernels of their own, or none."""
+
+
 class Arithmetic(Enum):
     """In which arithmetic the quantized ops of a module are defined."""
 

@@ -87,6 +87,9 @@ KERNEL_ORDER = "nn.kernel_order"
 """Discardable attribute of an op of `litert-opt` (integers): the dimensions of its result in the
 order in which the file has them, outermost first; without one they are as in the file. What SIMD
 leaves to scalar code, which rounds differently, are the last elements of runs of memory."""
+PINNED = "nn.pinned"
+"""Discardable attribute (a unit) of an op that no rewrite replaces or erases, since the runtime's
+bits of others depend on it."""
 _ROUNDINGS = [mode.value for mode in Rounding]
 
 

@@ -43,6 +43,11 @@ def _entries() -> tuple[PassEntry, ...]:
             _RULES,
         ),
         PassEntry(
+            "pin-unrounded",
+            "pin ops on floats that ONNX Runtime computes in a wider type than they have",
+            f"{here}.casts.pin_unrounded:PinUnrounded",
+        ),
+        PassEntry(
             "divide-by-scale",
             "divide by scales where a model multiplies by their rounded reciprocals",
             f"{here}.casts.divide_by_scale:DivideByScale",

@@ -11,6 +11,7 @@ A target adds passes at named points (`Target.extensions`):
 
 from __future__ import annotations
 
+from qdialect.numerics.contract import Numerics
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.installed import get_target
 
@@ -61,6 +62,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     tables = (f"form-tables{level}", *clean)
     interface = ("fold-interface",) if chosen.interface is Interface.INTEGER else ()
 
+    pinned = ("pin-unrounded",) if Numerics.parse(numerics) < Numerics.BOUNDED else ()
     divided = (f"divide-by-scale{{numerics={dividing or numerics}}}",) if chosen.divides else ()
     regridded = (f"regrid{level}", *clean) if chosen.restricts else ()
     fitted = (f"fit-sums{level}", *clean) if chosen.restricts_sums else ()
@@ -69,6 +71,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
         return [text.replace("LEVEL", numerics) for text in chosen.extensions.get(point, ())]
 
     steps = (
+        *pinned,
         *clean,
         *divided,
         *added("start"),

@@ -19,6 +19,7 @@ from qdialect.analysis.index import has_marked_ops, ops_named
 from qdialect.analysis.ranges import ranges, ranges_anew
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
+from qdialect.ops.base import PINNED
 from qdialect.ops.component_keys import settle_keys
 from qdialect.rewrite.kernel_marks import KernelChangeError, weakened
 from qdialect.rewrite.refused import TargetRefusalError, refused_successor
@@ -147,6 +148,8 @@ class Driver:
             self._queue.append(op)
 
     def _visit(self, op: Operation, rewriter: Rewriter) -> bool:
+        if PINNED in op.attributes:
+            return False
         assumed = self._ranges.assumed
         was_refused = op in self._refused
         for rule in self._rules[op.name]:

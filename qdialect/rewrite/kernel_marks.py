@@ -27,7 +27,7 @@ from qdialect.analysis.summation import is_in_integers, order_of_sums
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
-from qdialect.ops.base import KERNEL, KERNEL_OP, KERNEL_ORDER, kernels_of
+from qdialect.ops.base import KERNEL, KERNEL_OP, KERNEL_ORDER, PINNED, kernels_of
 from qdialect.quant import ROUNDING_KEY, QCastOp, cast_rounding, element_type, quant_element
 
 _READS_ONLY = {
@@ -103,7 +103,13 @@ class Replaced:
 
     def check_kernels(self) -> None:
         """KernelChangeError where both are not the same function, as far as marked ops are
-        concerned."""
+        concerned, or a pinned op is replaced."""
+        for op in self._before():
+            if PINNED in op.attributes:
+                reason = (
+                    f"'{op.name}' is pinned, as the runtime rounds only some floats of its type"
+                )
+                raise KernelChangeError(reason, Contract(Numerics.RELAXED, inf))
         wrong = self._changed(lambda op: None if kernels_of(op) is None else _function(op))
         old, new = self.old, self.new
         if old.type != new.type and _numbers(old.type) != _numbers(new.type):

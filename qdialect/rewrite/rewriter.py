@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import get_effects
 
 from qdialect.errors import QError
+from qdialect.ops.base import PINNED
 from qdialect.ops.component_keys import join_keys
 from qdialect.ops.keys import KEY
 from qdialect.rewrite.effects import is_effect_free
@@ -239,7 +240,7 @@ def is_dead(op: Operation, behaviors: BehaviorRegistry | None = None) -> bool:
     for result in op.results:
         if result.first_use is not None:
             return False
-    if not op.results or op.parent is None:
+    if not op.results or op.parent is None or PINNED in op.attributes:
         return False
     return is_effect_free(op) or _is_declared(op, behaviors)
 

@@ -30,7 +30,7 @@ from qdialect.analysis.ranges import ranges
 from qdialect.context import QContext, session
 from qdialect.dialects.onnx import PARAMS
 from qdialect.ops import ConstantOp
-from qdialect.ops.base import KERNEL
+from qdialect.ops.base import KERNEL, PINNED
 from qdialect.ops.component_keys import merge_keys
 from qdialect.ops.constants import BlobAttr
 from qdialect.rewrite.effects import is_effect_free
@@ -70,7 +70,7 @@ def _merge(block: Block, session: QContext, nested: list[Operation]) -> int:
             op.operands = [survivor.get(id(operand), operand) for operand in op.operands]
         if op.regions:
             nested.append(op)
-        if op.regions or not op.results or not is_effect_free(op):
+        if op.regions or not op.results or PINNED in op.attributes or not is_effect_free(op):
             continue
         rough = _roughly(op)
         alike = known.setdefault(rough, op)

@@ -15,6 +15,7 @@ from qdialect.formats.onnx.read import computed_shapes
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.shape_values import slice_end
 from qdialect.formats.onnx.read.types import extents, value_type
+from qdialect.numerics.arithmetic import UNROUNDED
 from qdialect.ops.constants import constant_array, constant_of
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import DCastOp, UniformType, element_type
@@ -198,14 +199,19 @@ def concat(imp: Importer, node: Node) -> Results:
 
 
 def alias(imp: Importer, node: Node) -> Results:
-    """`Identity`, and `Dropout` that drops nothing: the input itself."""
+    """`Identity`, and `Dropout` that drops nothing: the input itself, but for floats that the
+    runtime rounds there and maybe not elsewhere."""
     if node.op_type == "Dropout" and not _inference_dropout(imp, node):
         return None
     name = node.input(0)
     if name in imp.statics:
         imp.statics[node.output(0)] = imp.statics[name]
         return []
-    return [imp.value(name)]
+    value = imp.value(name)
+    if element_type(value.type).name in UNROUNDED and isinstance(value.type, TensorType):
+        perm = range(len(nn.shape_of(value)))
+        return [imp.build(nn.TransposeOp, value, output=node.output(0), perm=perm)]
+    return [value]
 
 
 def _inference_dropout(imp: Importer, node: Node) -> bool:

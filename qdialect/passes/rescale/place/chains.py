@@ -34,6 +34,7 @@ from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of
+from qdialect.ops.base import PINNED
 from qdialect.passes.casts.cast_movement import meets_nan, quantized_above
 from qdialect.passes.rescale.passing import (
     Counterpart,
@@ -414,7 +415,7 @@ class _StateRules:
     def commuting_op(self, op: Operation) -> CommutingOp | None:
         """The op in its present state, if conversions may pass it at all."""
         behavior = self._session.behaviors.get(op)
-        if behavior is None or not op.results or refuse_effects(op):
+        if behavior is None or not op.results or PINNED in op.attributes or refuse_effects(op):
             return None
         if not behavior.commutes and not is_passable(behavior):
             return None

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer
 from qdialect.numerics.rounding import Rounding
-from qdialect.ops.base import kernels_of
+from qdialect.ops.base import PINNED, kernels_of
 from qdialect.passes.rule_pass import uniform
 from qdialect.qparams import QParams
 from qdialect.quant import (
@@ -73,7 +73,7 @@ def encoded(kind: Attribute, encoding: Encoding) -> Attribute:
 def conversion_of(op: Operation) -> Conversion | None:
     """`op` if it is a conversion whose place may be chosen."""
     # For every op of a module; where the answer is no, `isinstance` is slow.
-    if op.name not in _CONVERSIONS or kernels_of(op) is not None:
+    if op.name not in _CONVERSIONS or kernels_of(op) is not None or PINNED in op.attributes:
         return None
     if isinstance(op, RescaleOp):
         fixed = op.fixed_point is not None or op.rounding.two_stage
