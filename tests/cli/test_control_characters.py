@@ -170,7 +170,8 @@ def test_machines_get_names_as_they_are() -> None:
     text = call(qopt_translate, "--import-onnx", FILE).out
     again = call(qopt_opt, stdin=text)
     assert again.code == 0
-    assert re.findall(r'nn.name = "[^"]*"', text) == re.findall(r'nn.name = "[^"]*"', again.out)
+    before, after = (re.findall(r'nn.name = "[^"]*"', each) for each in (text, again.out))
+    assert before == after != []
 
 
 # -- where text is made -------------------------------------------------------------------
@@ -227,4 +228,6 @@ def test_messages_of_the_language_server() -> None:
     client.stop()
     notes = [n.message for each in found for n in each.related_information or ()]
     messages = [each.message for each in found] + notes + client.messages
-    assert len(found) == 2 and forged("".join(messages)) == [] and SHOWN.split("\\n")[0] in messages[1]
+    assert (
+        len(found) == 2 and forged("".join(messages)) == [] and SHOWN.split("\\n")[0] in messages[1]
+    )
