@@ -72,7 +72,10 @@ class Replacements:
         inside = set[SSAValue](v for op in above for v in op.results)
         outer = reads - inside
         apart = old in outer or old is new
-        cut = (lambda value: True) if apart else (lambda value: self._cut(value, outer))
+
+        def cut(value: SSAValue) -> bool:
+            return apart or self._cut(value, outer)
+
         both = Replaced(old, new, cut, above, MOST_OPS + 4 * len(self._inserted))
         if self.keeps_kernels:
             both.check_kernels()

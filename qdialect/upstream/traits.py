@@ -71,7 +71,9 @@ def _elementwise(op: Operation) -> None:
     """Tensors or vectors of one shape; scalars beside them."""
     mapped = (TensorType, UnrankedTensorType, VectorType)
     sides: Sequence[_Kinds] = (op.operand_types, op.result_types)
-    operands, results = ([kind for kind in side if isinstance(kind, mapped)] for side in sides)
+    operands, results = (
+        [cast("Attribute", kind) for kind in side if isinstance(kind, mapped)] for side in sides
+    )
     if not operands and not results:
         return
     if not operands:
@@ -89,7 +91,10 @@ def _elementwise(op: Operation) -> None:
 
 def _broadcastable(op: Operation) -> None:
     """Results have the shape that operands are broadcast to."""
-    shapes = [shape_of(k) for k in op.operand_types if isinstance(k, TensorType | VectorType)]
+    kinds = [
+        cast("Attribute", k) for k in op.operand_types if isinstance(k, TensorType | VectorType)
+    ]
+    shapes = [shape_of(kind) for kind in kinds]
     if not shapes:
         return
     expected = broadcast([shape for shape in shapes if shape is not None])

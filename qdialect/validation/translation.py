@@ -36,7 +36,7 @@ from qdialect.quant import ROUNDING_KEY, DCastOp, QCastOp, quant_element
 from qdialect.reference import Difference, Interpreter, compare_all, evaluate_op, random_inputs
 from qdialect.reference.casts import qcast
 from qdialect.reference.quantize import load
-from qdialect.reference.values import Evaluation, Floats
+from qdialect.reference.values import Evaluation, Floats, declared_shape
 from qdialect.rewrite.remarks import OutputBound
 
 Arrays = Sequence[NDArray[Any]]
@@ -70,9 +70,15 @@ class Compared:
         return found > self.allowed * (1 + 2.0**-20) + (self.slack if self._in_reals else 0.0)
 
 
-def drawn(function: FuncOp, samples: int) -> list[Arrays]:
-    """Random inputs; those of every other sample are half values at boundaries."""
-    return [random_inputs(function, seed, boundary=seed % 2 == 1) for seed in range(samples)]
+def drawn(function: FuncOp, samples: int, dynamic: int = 1) -> list[Arrays]:
+    """Random inputs; half of the values of every other sample are at boundaries, and unknown
+    extents are `dynamic`."""
+    kinds = function.function_type.inputs.data
+    shapes = [tuple(dynamic if n < 0 else n for n in declared_shape(kind)) for kind in kinds]
+    return [
+        random_inputs(function, seed, boundary=seed % 2 == 1, shapes=shapes)
+        for seed in range(samples)
+    ]
 
 
 def compared(

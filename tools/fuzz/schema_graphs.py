@@ -20,18 +20,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from math import prod
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.generators.graphs import maker, ops, quantization
 from tests.generators.graphs.maker import FOREIGN, GraphMaker, Rejected, Value
 
+_STATE: Any = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
 OPSETS = (9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 18, 19, 20, 21, 21, 21, 22, 23, 23, 23, 24, 24, 24)
 NAMES = (
     "日本語",
@@ -141,7 +142,7 @@ FLOATS = [np.dtype(t) for t in (np.float32, np.float16, np.float64, ml_dtypes.bf
 @cache
 def _kernels() -> dict[tuple[str, str], list[Any]]:
     found: dict[tuple[str, str], list[Any]] = {}
-    for kernel in ort.capi.onnxruntime_pybind11_state.get_all_opkernel_def():
+    for kernel in _STATE.get_all_opkernel_def():
         if kernel.provider == "CPUExecutionProvider":
             found.setdefault((kernel.domain, kernel.op_name), []).append(kernel)
     return found
@@ -149,7 +150,7 @@ def _kernels() -> dict[tuple[str, str], list[Any]]:
 
 @cache
 def _foreign() -> dict[tuple[str, str], Any]:
-    listed = ort.capi.onnxruntime_pybind11_state.get_all_operator_schema()
+    listed = _STATE.get_all_operator_schema()
     return {(s.domain, s.name): s for s in listed if s.domain not in ("", "ai.onnx")}
 
 
@@ -160,7 +161,7 @@ def operators(opset: int) -> list[tuple[str, str]]:
     found = [key for key in sorted(_kernels()) if key[0] in (FOREIGN, "ai.onnx.ml")]
     for name in sorted({s.name for s in onnx.defs.get_all_schemas_with_history() if not s.domain}):
         if onnx.defs.has(name, opset, ""):
-            schema = onnx.defs.get_schema(name, opset, "")
+            schema: Any = onnx.defs.get_schema(name, opset, "")
             random = "NonDeterministic" in str(schema.node_determinism) or "Random" in name
             runs = ("", name) in _kernels() or schema.has_function
             graphs = any("GRAPH" in str(a.type) for a in schema.attributes.values())

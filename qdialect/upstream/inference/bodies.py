@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from xdsl.dialects.builtin import AnyFloat, ComplexType, IntegerType, TensorType, i1
 from xdsl.ir import Attribute
@@ -43,13 +42,12 @@ def _are_one(a: Attribute, b: Attribute, *, any_float: bool = False) -> bool:
 
 def _promotes(a: Attribute, b: Attribute) -> bool:
     """Whether elements may be summed in another type: of their kind, and no narrower."""
-    x: Any = element_or_self(a)
-    y: Any = element_or_self(b)
+    x, y = element_or_self(a), element_or_self(b)
     if is_quantized(x) and is_quantized(y):
         same = params_of(x).expressed == params_of(y).expressed
         return same and params_of(x).storage.width <= params_of(y).storage.width
     if isinstance(x, IntegerType) and isinstance(y, IntegerType):
-        return x.width.data <= y.width.data
+        return x.bitwidth <= y.bitwidth
     return any(isinstance(x, kind) and isinstance(y, kind) for kind in (AnyFloat, ComplexType))
 
 

@@ -49,14 +49,17 @@ def _dot_general(v: View) -> Sequence[Inferred]:
     numbers = v.record("dot_dimension_numbers", RecordAttr).values
     default = _precision(v) or v.attribute("algorithm") is None
     demand(default, "precision_config must be DEFAULT where there is an algorithm")
-    shapes, paired, free = {side: v.ranked(side) for side in ("lhs", "rhs")}, list[Any](), []
+    shapes = {side: v.ranked(side) for side in ("lhs", "rhs")}
+    paired, free = list[list[Sequence[int]]](), list[int]()
     for side, shape in shapes.items():
         taken = [numbers[f"{side}_{what}_dimensions"] for what in ("batching", "contracting")]
-        dimensions(f"batching and contracting dimensions of {side}", sum(taken, ()), len(shape))
+        both = (*taken[0], *taken[1])
+        dimensions(f"batching and contracting dimensions of {side}", both, len(shape))
         paired.append(taken)
-        free += [n for d, n in enumerate(shape) if d not in sum(taken, ())]
+        free += [n for d, n in enumerate(shape) if d not in both]
     extents: list[Shape] = []
-    for what, *dims in zip(("batching", "contracting"), *paired, strict=True):
+    for k, what in enumerate(("batching", "contracting")):
+        dims = [taken[k] for taken in paired]
         must_agree(f"numbers of {what} dimensions", *map(len, dims))
         pair = [
             tuple(shape[d] for d in of) for shape, of in zip(shapes.values(), dims, strict=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -55,7 +55,7 @@ _UI32 = IntegerType(32, Signedness.UNSIGNED)
 
 
 def _real(element: Any) -> Any:
-    return element.element_type if isinstance(element, ComplexType) else element
+    return cast("Any", element).element_type if isinstance(element, ComplexType) else element
 
 
 # -- elementwise --------------------------------------------------------------------
@@ -104,20 +104,20 @@ def _bits(element: Any) -> int:
         return 2 * _bits(_real(element))
     if quantized.is_quantized(element):
         return quantized.params_of(element).storage.width
-    return element.width.data if isinstance(element, IntegerType) else element.bitwidth
+    return int(element.bitwidth)
 
 
 def _bitcast(v: View) -> Sequence[Inferred]:
     kinds = (v.kind("operand"), v.result)
     elements = [element_or_self(kind) for kind in kinds]
     must_agree("whether types are complex", *(isinstance(e, ComplexType) for e in elements))
-    sides = [(_bits(e), shape_of(kind) or ()) for e, kind in zip(elements, kinds, strict=True)]
+    sides = [(_bits(e), [*(shape_of(kind) or ())]) for e, kind in zip(elements, kinds, strict=True)]
     (narrow, inner), (wide, outer) = sorted(sides, key=lambda side: side[0])
     if narrow != wide:
         whole = len(inner) == len(outer) + 1 and (inner[-1] < 0 or inner[-1] * narrow == wide)
         demand(whole, f"cannot read {kinds[0]} as {kinds[1]}: parts need a last dimension")
         inner = inner[:-1]
-    must_fit("the other side", inner, outer)
+    must_fit("the other side", tuple(inner), tuple(outer))
     return _NOTHING
 
 
@@ -374,7 +374,7 @@ def _fft(v: View) -> Sequence[Inferred]:
 
 
 def _tuple(v: View) -> Sequence[Inferred]:
-    return [Inferred(None, TupleType(ArrayAttr(v.kinds("val"))))]
+    return [Inferred(None, TupleType(cast("Any", ArrayAttr(v.kinds("val")))))]
 
 
 def _tuple_element(v: View) -> Sequence[Inferred]:

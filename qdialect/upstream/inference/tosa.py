@@ -200,7 +200,8 @@ def _clamp(v: View) -> Sequence[Inferred]:
     bounds: list[Any] = [v.attribute(f"{end}_val") for end in ("min", "max")]
     for bound in bounds:
         typed = isinstance(bound, FloatAttr | IntegerAttr)
-        must_be("type of min_val and max_val", str(bound.type) if typed else bound, element)
+        kind = str(cast("Any", bound).type) if typed else bound
+        must_be("type of min_val and max_val", kind, element)
     low, high = (bound.value.data for bound in bounds)
     if element == "i1":
         low, high = abs(low), abs(high)
@@ -214,7 +215,8 @@ def _mul(v: View) -> Sequence[Inferred]:
     whole = isinstance(kinds[2], IntegerType)
     must_agree("element types of operands", *kinds[:2])
     if whole and isinstance(kinds[0], IntegerType):
-        at_least(kinds[0].width.data, "width of the result", [kinds[2].width.data])
+        widths = [int(kind.bitwidth) for kind in kinds]
+        at_least(widths[0], "width of the result", [widths[2]])
     else:
         must_agree("element types", *kinds)
     if not whole and (shift := v.constant("shift")):

@@ -8,7 +8,7 @@ demand of them, in one form each.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -173,8 +173,10 @@ class View:
         if not isinstance(owner, Operation) or not owner.has_trait(ConstantLike):
             return None
         found = attributes.attribute(owner, "values") or attributes.attribute(owner, "value")
-        dense: Any = found if isinstance(found, DenseIntOrFPElementsAttr) else None
-        return None if dense is None or len(dense) > MOST_NUMBERS else dense.get_values()
+        if not isinstance(found, DenseIntOrFPElementsAttr):
+            return None
+        dense = cast("Any", found)
+        return None if len(dense) > MOST_NUMBERS else dense.get_values()
 
     def sizes(self, name: str) -> Shape | None:
         """The same as a shape."""

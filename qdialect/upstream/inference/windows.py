@@ -32,10 +32,11 @@ class Window(NamedTuple):
         at_least(1, "window", [n for n in size if n >= 0])
         padding: Any = v.attribute("padding")
         if padding is None:
-            return Window(size, *lists[:3], [(0, 0)] * rank)
+            return Window(size, lists[0], lists[1], lists[2], [(0, 0)] * rank)
         must_be("shape of padding", shape_of(padding.type), (rank, 2))
         numbers = v.integers("padding")
-        return Window(size, *lists[:3], list(zip(numbers[::2], numbers[1::2], strict=True)))
+        pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+        return Window(size, lists[0], lists[1], lists[2], pairs)
 
     def extents(self, shape: Sequence[int]) -> Shape:
         """How many windows there are in an input."""
