@@ -626,15 +626,15 @@ def _scan(g: SchemaMaker) -> None:
     axis = g.random.randrange(len(x.shape))
     if not x.shape[axis]:
         raise Rejected("nothing")
-    held = g.pick()
-    formals = [Value(g.name(), held.array), Value(g.name(), x.array.take(0, axis))]
+    kept = g.pick()
+    formals = [Value(g.name(), kept.array), Value(g.name(), x.array.take(0, axis))]
     body, count = g.body(
-        "body", formals, lambda: [g.stacked(formals, held.shape), g.stacked(formals)]
+        "body", formals, lambda: [g.stacked(formals, kept.shape), g.stacked(formals)]
     )
     extra: dict[str, Any] = {"scan_input_axes": [axis]} if axis or g.chance(0.3) else {}
     extra |= {"scan_input_directions": [g.random.randrange(2)]} if g.chance(0.4) else {}
     extra |= {"scan_output_directions": [g.random.randrange(2)]} if g.chance(0.4) else {}
-    g.apply("Scan", [held.name, x.name], count, body=body, num_scan_inputs=1, **extra)
+    g.apply("Scan", [kept.name, x.name], count, body=body, num_scan_inputs=1, **extra)
 
 
 def chain(g: SchemaMaker, label: str) -> None:
