@@ -170,6 +170,7 @@ FLOATS = """func.func @main(%x: tensor<1x8xf32>) -> tensor<1x4xf32> {
 
 @needs_layout
 @pytest.mark.parametrize("given", ["data", "profile"])
+@pytest.mark.exact_sums
 def test_quantize_shows_ranges_over_what_the_profile_saw(tmp_path: Path, given: str) -> None:
     model, page, data = (tmp_path / name for name in ("m.mlir", "r.html", "d.npz"))
     model.write_text(FLOATS, encoding="utf-8")
