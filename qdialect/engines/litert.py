@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.context import QContext
-from qdialect.engines.child import Child
+from qdialect.engines.child import NUMBERS, Child
 from qdialect.errors import InputError, Where
 from qdialect.formats.tflite.from_module import module_file
 from qdialect.formats.tflite.read import read_file
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "litert-xnn"
 SUFFIXES = (".tflite", ".circle")
-_NUMBERS = count()
 _LEAST_RUNS = 1
 
 
@@ -105,7 +103,7 @@ class InChild:
         self.engine, self.threads = engine, threads
         self.name = name or (f"'{source.name}'" if isinstance(source, Path) else "the model")
         self.child = new_child(engine) if child is None else child
-        self._id, arrays = next(_NUMBERS), list[Any]()
+        self._id, arrays = next(NUMBERS), list[Any]()
         if isinstance(source, bytes):
             arrays = [np.frombuffer(source, np.uint8)]
         elif not source.is_file():
@@ -117,6 +115,7 @@ class InChild:
             "file": None if isinstance(source, bytes) else str(source.absolute()),
             "threads": threads,
             "optimize": optimize,
+            "options": {},
         }
         try:
             found = self.child.ask(header, arrays, doing=f"loading {self.name}")[0]
@@ -136,7 +135,7 @@ class InChild:
             )
         taken = [port.checked(array) for port, array in zip(self.inputs, arrays, strict=True)]
         header, found = self.child.ask(
-            {"do": "run", "id": self._id}, taken, doing=f"running {self.name}"
+            {"do": "run", "id": self._id, "given": {}}, taken, doing=f"running {self.name}"
         )
         return [
             _widened(array) if name == "bfloat16" else array
@@ -160,6 +159,8 @@ class InChild:
             "runs": runs,
             "warm": warm,
             "nanoseconds": int(at_least),
+            "cold": 0,
+            "given": {},
             "threads": self.threads,
         }
         taken = [port.checked(array) for port, array in zip(self.inputs, arrays, strict=False)]
@@ -183,8 +184,7 @@ class InChild:
 
     def close(self) -> None:
         """Forget the model."""
-        if self.child.alive:
-            self.child.ask({"do": "forget", "id": self._id}, doing=f"leaving {self.name}")
+        self.child.forgotten.append(self._id)
 
 
 def _widened(array: Array) -> Array:

@@ -1,19 +1,24 @@
 """What runs in a child process: models in LiteRT or ONNX Runtime, asked for by messages.
 
 It is run by its path and imports nothing of ours.  A message is a line of JSON, with its length
-before it, and the bytes of arrays after it.  What it is asked (`do`):
+before it, and the bytes of arrays after it or in memory that both processes map.  A message has
+the seconds after which the child ends itself, models to forget, and what it asks for (`do`):
 
     load    a model (`file`, or its bytes) in an `engine`; the answer has its inputs and outputs
     run     a model on arrays, in the order of its inputs; the answer has those of its outputs
-    time    a model on the arrays of the last run: nanoseconds of each invocation
+    time    a model on the arrays of the last time: nanoseconds of each invocation
     nodes   what LiteRT executes, and which nodes of the file XNNPACK took
-    forget  a model
+    profile the file in which ONNX Runtime wrote the times of nodes
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
+import mmap
 import os
+import resource
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _LENGTH = 8
+_LARGE = 1 << 16
+"""From how many bytes on the arrays of a message go through shared memory."""
+_ALIGNED = 64
 RESOLVERS = {
     "litert-xnn": "BUILTIN",
     "litert-opt": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
@@ -38,42 +46,112 @@ _STATE = frozenset({"VAR_HANDLE", "ASSIGN_VARIABLE", "READ_VARIABLE", "CALL_ONCE
 """Ops of variables that outlive a run."""
 
 
-def send(stream: IO[bytes], header: Mapping[str, Any], arrays: Sequence[Array] = ()) -> None:
-    """Write a message. Types that numpy lacks go as their bits."""
-    laid_out = [np.ascontiguousarray(array) for array in arrays]
-    kinds = [
-        [f"u{a.dtype.itemsize}" if a.dtype.kind == "V" else a.dtype.str, a.dtype.name, a.shape]
-        for a in laid_out
-    ]
-    text = json.dumps({**header, "arrays": kinds}).encode()
-    stream.write(len(text).to_bytes(_LENGTH, "little") + text)
-    for array in laid_out:
-        if array.size:
-            stream.write(array.reshape(-1).view(np.uint8).data)
-    stream.flush()
+class Channel:
+    """Messages between two processes, each with values: arrays, and lists and maps of them.
 
+    `file` is the descriptor of memory that both map, the same number in both; it is overwritten
+    by the next message, so arrays are `copied` unless they are done with before that.
+    """
 
-def receive(stream: IO[bytes]) -> tuple[dict[str, Any], list[Array]] | None:
-    """Read a message; None at the end of the stream."""
-    length = _exactly(stream, _LENGTH)
-    text = None if length is None else _exactly(stream, int.from_bytes(length, "little"))
-    if text is None:
-        return None
-    header: dict[str, Any] = json.loads(bytes(text))
-    arrays: list[Array] = []
-    for kind, _, shape in header["arrays"]:
-        dtype = np.dtype(kind)
-        found = _exactly(stream, dtype.itemsize * int(np.prod(shape, dtype=np.int64)))
-        if found is None:
+    def __init__(
+        self, asked: IO[bytes], answers: IO[bytes], file: int | None = None, *, copies: bool = True
+    ) -> None:
+        self._reads, self._writes, self._file, self._copies = asked, answers, file, copies
+        self._memory: mmap.mmap | None = None
+
+    def send(self, header: Mapping[str, Any], values: Sequence[Any] = ()) -> None:
+        """Write a message; TypeError for a value that has no form."""
+        arrays: list[Array] = []
+        forms = [_form(value, arrays) for value in values]
+        size = sum(map(_room, arrays))
+        memory = self._mapped(size) if size >= _LARGE else None
+        shared = self._file, memory is not None
+        text = json.dumps({**header, "arrays": forms, "shared": shared}).encode()
+        self._writes.write(len(text).to_bytes(_LENGTH, "little") + text)
+        start = 0
+        for array in arrays:
+            if memory is None:
+                self._writes.write(array.data)
+            else:
+                np.frombuffer(memory, np.uint8, array.size, start)[:] = array
+                start += _room(array)
+        self._writes.flush()
+
+    def receive(self) -> tuple[dict[str, Any], list[Any]] | None:
+        """Read a message; None at the end of the stream."""
+        length = self._reads.read(_LENGTH)
+        text = self._reads.read(int.from_bytes(length, "little"))
+        if not text:
             return None
-        arrays.append(np.frombuffer(found, dtype).reshape(shape).copy())
-    return header, arrays
+        header: dict[str, Any] = json.loads(text)
+        self._file, shared = header["shared"]
+        start = 0
+
+        def take(size: int) -> Array:
+            nonlocal start
+            if shared:
+                memory = self._mapped(start + size)
+                if memory is None:
+                    raise MemoryError("no memory for the arrays of a message")
+                found = np.frombuffer(memory, np.uint8, size, start)
+                start += _room(found)
+                return found.copy() if self._copies else found
+            found = np.empty(size, np.uint8)
+            if self._reads.readinto(found.data) < size:  # type: ignore[attr-defined]
+                raise EOFError
+            return found
+
+        try:
+            return header, [_value(form, take) for form in header["arrays"]]
+        except EOFError:
+            return None
+
+    def _mapped(self, size: int) -> mmap.mmap | None:
+        """The shared memory, of at least so many bytes; None where there is none."""
+        if self._file is None:
+            return None
+        if self._memory is None or len(self._memory) < size:
+            try:
+                if os.fstat(self._file).st_size < size:
+                    os.ftruncate(self._file, size)
+                self._memory = mmap.mmap(self._file, 0)
+            except OSError:
+                return None
+        return self._memory
 
 
-def _exactly(stream: IO[bytes], count: int) -> bytes | None:
-    """So many bytes (a buffered stream reads all or meets its end)."""
-    found = stream.read(count)
-    return found if len(found) == count else None
+def _room(array: Array) -> int:
+    return -(-array.size // _ALIGNED) * _ALIGNED
+
+
+def _form(value: Any, arrays: list[Array]) -> Any:
+    """A value as JSON, the bytes of its arrays apart. Types that numpy lacks go as their bits."""
+    if isinstance(value, list | tuple):
+        return {"list": [_form(each, arrays) for each in value]}
+    if isinstance(value, dict):
+        return {"map": [[_form(each, arrays) for each in item] for item in value.items()]}
+    if not isinstance(value, np.ndarray):
+        return {"is": value}
+    if value.dtype.kind == "O":
+        return {"text": [str(each) for each in value.flat], "shape": value.shape}
+    laid_out = np.ascontiguousarray(value)
+    arrays.append(laid_out.reshape(-1).view(np.uint8) if value.size else np.empty(0, np.uint8))
+    bits = laid_out.dtype.isbuiltin == 2
+    kind = f"u{laid_out.dtype.itemsize}" if bits else laid_out.dtype.str
+    return [kind, laid_out.dtype.name, value.shape]
+
+
+def _value(form: Any, take: Callable[[int], Array]) -> Any:
+    if isinstance(form, list):
+        dtype, shape = np.dtype(form[0]), form[2]
+        return take(dtype.itemsize * int(np.prod(shape, dtype=np.int64))).view(dtype).reshape(shape)
+    if "list" in form:
+        return [_value(each, take) for each in form["list"]]
+    if "map" in form:
+        return {_value(key, take): _value(each, take) for key, each in form["map"]}
+    if "text" in form:
+        return np.array(form["text"], object).reshape(form["shape"])
+    return form["is"]
 
 
 class LitertModel:
@@ -192,25 +270,48 @@ def _port(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class OrtModel:
-    """A model in ONNX Runtime, on one thread; what `LitertModel` has, as far as it is timed."""
+    """A model in ONNX Runtime.
 
-    def __init__(self, engine: str, source: str | bytes, threads: int, optimize: bool) -> None:
-        runtime: Any = import_module("onnxruntime")
-        options = runtime.SessionOptions()
+    The graph that the runtime made is written to `saved`, its weights beside it; with `profile` it
+    times every node, and that is how the name of the file of times begins.
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        source: str | bytes,
+        threads: int,
+        optimize: bool,
+        saved: str | None = None,
+        profile: str | None = None,
+    ) -> None:
+        self._runtime: Any = import_module("onnxruntime")
+        options = self._runtime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
         level = "ORT_ENABLE_ALL" if optimize else "ORT_DISABLE_ALL"
-        options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
-        self._session = runtime.InferenceSession(
+        options.graph_optimization_level = getattr(self._runtime.GraphOptimizationLevel, level)
+        if profile is not None:
+            options.enable_profiling = True
+            options.profile_file_prefix = profile
+        if saved is not None:
+            options.optimized_model_filepath = saved
+            # Else a model of more than 2 GB could not be written.
+            for key, value in (("file_name", "weights"), ("min_size_in_bytes", "1024")):
+                name = f"session.optimized_model_external_initializers_{key}"
+                options.add_session_config_entry(name, value)
+        self._session = self._runtime.InferenceSession(
             source, options, providers=["CPUExecutionProvider"]
         )
-        self._binding = self._session.io_binding()
-        # The binding only points at them.
-        self._inputs: list[Any] = []
+        self._inputs = [each.name for each in self._session.get_inputs()]
+        self._outputs = [each.name for each in self._session.get_outputs()]
+        #: how it is invoked, and what the binding only points at
+        self.invoke: Callable[[], Any] = lambda: None
+        self._bound: Sequence[Any] = ()
 
     def described(self) -> dict[str, Any]:
-        """Inputs and outputs."""
+        """Inputs and outputs; `kind` is what the runtime calls a type."""
 
         def ports(entries: Sequence[Any]) -> list[dict[str, Any]]:
             return [
@@ -220,6 +321,7 @@ class OrtModel:
                     "shape": [n if isinstance(n, int) else 1 for n in each.shape],
                     "signature": [n if isinstance(n, int) else -1 for n in each.shape],
                     "type": _ORT_TYPES.get(each.type[7:-1], each.type[7:-1]),
+                    "kind": each.type,
                 }
                 for index, each in enumerate(entries)
             ]
@@ -230,29 +332,79 @@ class OrtModel:
             "signatures": [],
         }
 
-    def set(self, arrays: Sequence[Array]) -> None:
-        """Bind the inputs."""
-        self._inputs = [np.ascontiguousarray(array) for array in arrays]
-        for each, array in zip(self._session.get_inputs(), self._inputs, strict=True):
-            self._binding.bind_cpu_input(each.name, array)
-        for each in self._session.get_outputs():
-            self._binding.bind_output(each.name)
+    def set(
+        self,
+        arrays: Sequence[Array],
+        names: Sequence[str] | None = None,
+        codes: Sequence[int] | None = None,
+    ) -> None:
+        """Bind the inputs; outputs stay in the runtime. Strings and sequences are not bound."""
+        kept = [array.copy() for array in arrays]
+        feeds = dict(zip(names or self._inputs, kept, strict=True))
+        entries = (*self._session.get_inputs(), *self._session.get_outputs())
+        if any(each.type[:7] != "tensor(" or each.type == "tensor(string)" for each in entries):
+            self.invoke = lambda: self._session.run(self._outputs, feeds)
+            return
+        binding = self._session.io_binding()
+        values = self._values(feeds, codes)
+        for name, value in values.items():
+            binding.bind_ortvalue_input(name, value)
+        for name in self._outputs:
+            binding.bind_output(name)
+        self._bound = kept, values
+        self.invoke = lambda: self._session.run_with_iobinding(binding)
 
-    def invoke(self) -> None:
-        """Run once; outputs stay in the runtime."""
-        self._session.run_with_iobinding(self._binding)
+    def _values(self, feeds: Mapping[str, Array], codes: Sequence[int] | None) -> dict[str, Any]:
+        """Arrays as the runtime has them, whose memory they are; `codes` are their ONNX types,
+        where these are not those of numpy."""
+        make: Any = self._runtime.OrtValue
+        if codes is None:
+            return {name: make.ortvalue_from_numpy(array) for name, array in feeds.items()}
+        pairs = zip(feeds.items(), codes, strict=True)
+        typed = make.ortvalue_from_numpy_with_onnx_type
+        return {name: typed(array, code) for (name, array), code in pairs}
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """The outputs."""
-        self.set(arrays)
-        self.invoke()
-        return list(self._binding.copy_outputs_to_cpu())
+    def run(
+        self,
+        arrays: Sequence[Any],
+        names: Sequence[str] | None = None,
+        codes: Sequence[int] | None = None,
+    ) -> list[Any]:
+        """The outputs; with `codes` each as what the runtime calls its type, its shape, and its
+        elements or, of a type that numpy lacks, its bytes."""
+        feeds = dict(zip(names or self._inputs, arrays, strict=True))
+        if codes is None:
+            return self._session.run(self._outputs, feeds)
+        found = self._session.run_with_ort_values(self._outputs, self._values(feeds, codes))
+        return [(each.data_type(), each.shape(), _elements(each)) for each in found]
 
     def nodes(self) -> dict[str, Any]:
         """None: another command says what this runtime executes."""
         return {"nodes": None}
 
+    def end_profiling(self) -> str:
+        """The file of times, which is written."""
+        return self._session.end_profiling()
 
+
+def _elements(value: Any) -> Array:
+    if value.data_type() not in NARROW:
+        return value.numpy()
+    size = value.tensor_size_in_bytes()
+    return np.frombuffer(ctypes.string_at(value.data_ptr(), size), np.uint8)
+
+
+NARROW = {
+    "tensor(bfloat16)": "BFLOAT16",
+    "tensor(float8e4m3fn)": "FLOAT8E4M3FN",
+    "tensor(float8e4m3fnuz)": "FLOAT8E4M3FNUZ",
+    "tensor(float8e5m2)": "FLOAT8E5M2",
+    "tensor(float8e5m2fnuz)": "FLOAT8E5M2FNUZ",
+    "tensor(float4e2m1)": "FLOAT4E2M1",
+    "tensor(int4)": "INT4",
+    "tensor(uint4)": "UINT4",
+}
+"""Types that numpy lacks, as ONNX Runtime calls them, and as `TensorProto.DataType` does."""
 _ORT_TYPES = {"float": "float32", "double": "float64"}
 
 
@@ -262,45 +414,52 @@ class Server:
     def __init__(self) -> None:
         self.models: dict[int, Any] = {}
 
-    def load(self, ask: Mapping[str, Any], arrays: Sequence[Array]) -> dict[str, Any]:
-        """Load a model under a number."""
+    def load(self, ask: Mapping[str, Any], values: Sequence[Any]) -> dict[str, Any]:
+        """Load a model under a number, in so much memory."""
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        if hard == resource.RLIM_INFINITY or ask["memory"] < hard:
+            resource.setrlimit(resource.RLIMIT_DATA, (ask["memory"], hard))
         file: str | None = ask["file"]
-        source = arrays[0].tobytes() if file is None else file
+        source = values[0].tobytes() if file is None else file
         maker = OrtModel if ask["engine"] == "onnxruntime" else LitertModel
-        model = maker(ask["engine"], source, ask["threads"], ask["optimize"])
+        model = maker(ask["engine"], source, ask["threads"], ask["optimize"], **ask["options"])
         self.models[ask["id"]] = model
         return model.described()
 
-    def time(self, ask: Mapping[str, Any], arrays: Sequence[Array]) -> dict[str, Any]:
-        """Run as often as asked, or for some nanoseconds, after some runs that are not timed."""
+    def time(self, ask: Mapping[str, Any], values: Sequence[Any]) -> dict[str, Any]:
+        """Run as often as asked, or for some nanoseconds, after some runs that are not timed;
+        before each other memory is read (`cold`), so that the caches have nothing of it."""
         model = self.models[ask["id"]]
-        if arrays:
-            model.set(arrays)
+        if values:
+            model.set(values, **ask["given"])
         clock: Callable[[], int]
         clock = time.thread_time_ns if ask["threads"] == 1 else time.perf_counter_ns
         invoke, found, spent = model.invoke, list[int](), 0
+        other = np.zeros(ask["cold"] // 8, np.int64)
         for _ in range(ask["warm"]):
             invoke()
         while len(found) < ask["runs"] or (spent < ask["nanoseconds"] and len(found) < 10_000):
+            other.sum()
             began = clock()
             invoke()
             found.append(clock() - began)
             spent += found[-1]
         return {"nanoseconds": found}
 
-    def answer(self, ask: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[Any, list[Array]]:
-        """The header and the arrays of an answer."""
+    def answer(self, ask: Mapping[str, Any], values: Sequence[Any]) -> tuple[Any, list[Any]]:
+        """The header and the values of an answer."""
+        for number in ask["forget"]:
+            self.models.pop(number, None)
         do = ask["do"]
         if do == "load":
-            return self.load(ask, arrays), []
+            return self.load(ask, values), []
         if do == "run":
-            return {}, self.models[ask["id"]].run(arrays)
+            return {}, self.models[ask["id"]].run(values, **ask["given"])
         if do == "time":
-            return self.time(ask, arrays), []
-        if do == "nodes":
-            return self.models[ask["id"]].nodes(), []
-        self.models.pop(ask["id"], None)
-        return {}, []
+            return self.time(ask, values), []
+        if do == "profile":
+            return {"file": self.models[ask["id"]].end_profiling()}, []
+        return self.models[ask["id"]].nodes(), []
 
 
 def main() -> None:
@@ -308,14 +467,14 @@ def main() -> None:
     # What the runtimes print must not get among the messages.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    asked = sys.stdin.buffer
-    server = Server()
-    while (message := receive(asked)) is not None:
+    channel, server = Channel(sys.stdin.buffer, answers, copies=False), Server()
+    while (message := channel.receive()) is not None:
+        signal.setitimer(signal.ITIMER_REAL, message[0]["seconds"])
         try:
-            header, arrays = server.answer(*message)
-            send(answers, header, arrays)
+            channel.send(*server.answer(*message))
         except Exception as error:  # the runtimes raise what they like
-            send(answers, {"error": f"{error}" or type(error).__name__})
+            channel.send({"error": f"{error}" or type(error).__name__})
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from qdialect.weights import remove_abandoned, stamp
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
-LARGE = 1 << 30
+LARGE = 1 << 26
 """From how many bytes of weights on they are written beside the model."""
 _FILE = "weights"
 _FOLDER = "qdialect-model-"
@@ -28,8 +28,7 @@ def loadable(model: ModelProto) -> Generator[bytes | str]:
     """`model` as bytes, or as the path of a temporary file with its large weights beside
     it, which are written one by one and copied nowhere else.
 
-    The runtime has read or mapped what it needs once it has loaded the model.  Folders of
-    processes that were killed go.
+    Folders of processes that were killed go.
     """
     if sum(tensor.ByteSize() for tensor in model.graph.initializer) < LARGE:
         yield model.SerializeToString()
