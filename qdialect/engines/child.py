@@ -194,9 +194,7 @@ class Child:
         return refusal
 
 
-def _end(
-    process: subprocess.Popen[bytes], said: IO[bytes], shared: int | None, owner: int
-) -> None:
+def _end(process: subprocess.Popen[bytes], said: IO[bytes], shared: int | None, owner: int) -> None:
     if owner != os.getpid():
         return
     with suppress(OSError):

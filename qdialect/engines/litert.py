@@ -108,7 +108,7 @@ class InChild:
             arrays = [np.frombuffer(source, np.uint8)]
         elif not source.is_file():
             raise InputError("no such file", where=Where(str(source)), code="unreadable-file")
-        header = {
+        header: dict[str, Any] = {
             "do": "load",
             "id": self._id,
             "engine": engine,
@@ -138,8 +138,8 @@ class InChild:
             {"do": "run", "id": self._id, "given": {}}, taken, doing=f"running {self.name}"
         )
         return [
-            _widened(array) if name == "bfloat16" else array
-            for array, (_, name, _) in zip(found, header["arrays"], strict=True)
+            _widened(array) if form["name"] == "bfloat16" else array
+            for array, form in zip(found, header["arrays"], strict=True)
         ]
 
     def nanoseconds(
@@ -153,7 +153,7 @@ class InChild:
         """What invocations take: processor time of the thread, or of the clock where there are
         several. At least so many `runs`, and so many nanoseconds (`at_least`) in all, after
         some that do not count (`warm`). `arrays` may be left out after a first time."""
-        ask = {
+        ask: dict[str, Any] = {
             "do": "time",
             "id": self._id,
             "runs": runs,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import mmap
 import os
 import resource
@@ -23,7 +24,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -50,13 +51,13 @@ class Channel:
     """Messages between two processes, each with values: arrays, and lists and maps of them.
 
     `file` is the descriptor of memory that both map, the same number in both; it is overwritten
-    by the next message, so arrays are `copied` unless they are done with before that.
+    by the next message, so with `copies` arrays are copied from there.
     """
 
     def __init__(
-        self, asked: IO[bytes], answers: IO[bytes], file: int | None = None, *, copies: bool = True
+        self, reads: Any, writes: IO[bytes], file: int | None = None, *, copies: bool = True
     ) -> None:
-        self._reads, self._writes, self._file, self._copies = asked, answers, file, copies
+        self._reads, self._writes, self._file, self._copies = reads, writes, file, copies
         self._memory: mmap.mmap | None = None
 
     def send(self, header: Mapping[str, Any], values: Sequence[Any] = ()) -> None:
@@ -97,7 +98,7 @@ class Channel:
                 start += _room(found)
                 return found.copy() if self._copies else found
             found = np.empty(size, np.uint8)
-            if self._reads.readinto(found.data) < size:  # type: ignore[attr-defined]
+            if self._reads.readinto(found.data) < size:
                 raise EOFError
             return found
 
@@ -127,31 +128,35 @@ def _room(array: Array) -> int:
 def _form(value: Any, arrays: list[Array]) -> Any:
     """A value as JSON, the bytes of its arrays apart. Types that numpy lacks go as their bits."""
     if isinstance(value, list | tuple):
-        return {"list": [_form(each, arrays) for each in value]}
+        each = cast("Sequence[Any]", value)
+        return {"list": [_form(one, arrays) for one in each]}
     if isinstance(value, dict):
-        return {"map": [[_form(each, arrays) for each in item] for item in value.items()]}
+        pairs = cast("dict[Any, Any]", value).items()
+        return {"map": [[_form(one, arrays) for one in pair] for pair in pairs]}
     if not isinstance(value, np.ndarray):
         return {"is": value}
-    if value.dtype.kind == "O":
-        return {"text": [str(each) for each in value.flat], "shape": value.shape}
-    laid_out = np.ascontiguousarray(value)
-    arrays.append(laid_out.reshape(-1).view(np.uint8) if value.size else np.empty(0, np.uint8))
-    bits = laid_out.dtype.isbuiltin == 2
-    kind = f"u{laid_out.dtype.itemsize}" if bits else laid_out.dtype.str
-    return [kind, laid_out.dtype.name, value.shape]
+    array = cast("Array", value)
+    if array.dtype.kind == "O":
+        return {"text": list(map(str, array.flat)), "shape": array.shape}
+    laid_out = np.ascontiguousarray(array)
+    arrays.append(laid_out.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8))
+    bits = array.dtype.isbuiltin == 2
+    kind = f"u{array.dtype.itemsize}" if bits else array.dtype.str
+    return {"type": kind, "name": array.dtype.name, "shape": array.shape}
 
 
-def _value(form: Any, take: Callable[[int], Array]) -> Any:
-    if isinstance(form, list):
-        dtype, shape = np.dtype(form[0]), form[2]
-        return take(dtype.itemsize * int(np.prod(shape, dtype=np.int64))).view(dtype).reshape(shape)
+def _value(form: Mapping[str, Any], take: Callable[[int], Array]) -> Any:
     if "list" in form:
         return [_value(each, take) for each in form["list"]]
     if "map" in form:
         return {_value(key, take): _value(each, take) for key, each in form["map"]}
+    if "is" in form:
+        return form["is"]
+    shape: list[int] = form["shape"]
     if "text" in form:
-        return np.array(form["text"], object).reshape(form["shape"])
-    return form["is"]
+        return np.array(form["text"], object).reshape(shape)
+    dtype: np.dtype[Any] = np.dtype(form["type"])
+    return take(dtype.itemsize * math.prod(shape)).view(dtype).reshape(shape)
 
 
 class LitertModel:
@@ -289,7 +294,8 @@ class OrtModel:
         options = self._runtime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        options.log_severity_level = 3
+        # What goes wrong is in the exceptions.
+        options.log_severity_level = 4
         level = "ORT_ENABLE_ALL" if optimize else "ORT_DISABLE_ALL"
         options.graph_optimization_level = getattr(self._runtime.GraphOptimizationLevel, level)
         if profile is not None:
@@ -307,7 +313,7 @@ class OrtModel:
         self._inputs = [each.name for each in self._session.get_inputs()]
         self._outputs = [each.name for each in self._session.get_outputs()]
         #: how it is invoked, and what the binding only points at
-        self.invoke: Callable[[], Any] = lambda: None
+        self.invoke: Callable[[], Any] = lambda: self._session.run(self._outputs, {})
         self._bound: Sequence[Any] = ()
 
     def described(self) -> dict[str, Any]:

@@ -333,7 +333,11 @@ class Loop(ABC):
             mixed = self.builder.quantized(name, planned.states)
             if self.attempt(mixed) is None or name == MIXED[-1]:
                 break
-            measured = self._measured([mixed.model])[0]
+            try:
+                measured = self._measured([mixed.model])[0]
+            except QError as error:
+                self.notes.append(f"{name} is not timed: {error.message}")
+                break
             self.times = corrected(self._function, self.times, planned, measured)
             again = self.plan()
             if again.states in known:
@@ -384,7 +388,16 @@ class Loop(ABC):
                 self.notes.append(f"{candidate.name} is no candidate: {error.message}")
             else:
                 models[state] = candidate.model
-        ops = dict(zip(models, self._measured(list(models.values())), strict=True))
+        try:
+            ops = dict(zip(models, self._measured(list(models.values())), strict=True))
+        except QError:
+            # By itself each, so that those that run are known.
+            ops = {Precision.FLOAT: self._measured([models.pop(Precision.FLOAT)])[0]}
+            for state, model in models.items():
+                try:
+                    ops[state] = self._measured([model])[0]
+                except QError as error:
+                    self.notes.append(f"{EXTREMES[state]} is no candidate: {error.message}")
         able = {state: numbers for state, numbers in self._able.items() if state in ops}
         return Times(ops, able, conversion_rates())
 

@@ -577,6 +577,7 @@ class Comparison:
             except QError as error:
                 reasons.append(error.message)
             else:
+                self.notes += [f"not compared in another engine: {reason}" for reason in reasons]
                 return self.compare(how, reference, other)
         hint = "" if self.judge.inputs is not None else "; --input gives inputs to check on"
         why = f"the original does not run on these inputs ({reasons[0]}){hint}"

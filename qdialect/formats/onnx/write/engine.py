@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
@@ -37,7 +37,7 @@ _CHILD: list[Child] = []
 
 def _child() -> Child:
     if not _CHILD or not _CHILD[0].is_ours:
-        _CHILD[:] = [Child("ONNX Runtime")]
+        _CHILD[:] = [Child("ONNX Runtime", ("try --engine numpy",))]
     return _CHILD[0]
 
 
@@ -68,20 +68,15 @@ class OrtEngine:
             package("onnxruntime")
         self._file = fspath(model) if isinstance(model, str | PathLike) else None
         self._id, self._given, self._failed = next(NUMBERS), object(), None
-        files = ExitStack()
-        self._source: str | bytes = self._file or b""
-        if isinstance(model, bytes):
-            self._source = model
-        elif self._file is not None:
-            self._source = str(Path(self._file).absolute())
-        else:
-            proto = cast("ModelProto", model)
-            try:
-                self._source = files.enter_context(loadable(proto))
-            except OSError:
-                self._source = proto.SerializeToString()
+        files, source = ExitStack(), nullcontext[Any](model)
+        if self._file is not None:
+            source = nullcontext[Any](str(Path(self._file).absolute()))
+        elif not isinstance(model, bytes):
+            source = loadable(cast("ModelProto", model))
+        self._source: str | bytes = files.enter_context(source)
         weakref.finalize(self, _forget, self._id, files)
         self._options = {"profile": None if profile is None else fspath(profile)}
+        self._settings: Mapping[str, Any]
         self._settings = {"engine": "onnxruntime", "optimize": optimize, "threads": threads}
         saving = {"saved": None if saved is None else fspath(saved)}
         try:
@@ -178,7 +173,8 @@ class OrtEngine:
         except Refusal:
             raise
         except InputError as error:
-            error.where = error.where or Where(file=self._file)
+            if self._file is not None:
+                error.where = Where(file=self._file)
             self._failed = error
             raise
 
@@ -210,22 +206,12 @@ def runs(file: str | PathLike[str], inputs: Arrays | None = None) -> bool:
     try:
         engine = OrtEngine(file, optimize=False)
         if inputs is None:
-            inputs = {
-                port["name"]: np.ones(
-                    port["shape"],
-                    _numpy_name(port["kind"].removeprefix("tensor(").removesuffix(")")),
-                )
-                for port in engine.ports
-            }
+            ports = ((p["name"], p["shape"], p["type"]) for p in engine.ports)
+            inputs = {n: np.ones(s, "object" if t == "string" else t) for n, s, t in ports}
         engine.run(inputs)
     except (QError, TypeError):  # a type that numpy does not have
         return False
     return True
-
-
-def _numpy_name(kind: str) -> str:
-    """What numpy calls an element type of the runtime."""
-    return {"float": "float32", "double": "float64", "string": "object"}.get(kind, kind)
 
 
 def _reason(error: Exception) -> str:

@@ -3,6 +3,7 @@ ONNX Runtime can load it, and what was so before."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +35,7 @@ def loadable(model: ModelProto) -> Generator[bytes | str]:
         yield model.SerializeToString()
         return
     remove_abandoned(Path(gettempdir()), _FOLDER)
-    folder = Path(gettempdir()) / f"{_FOLDER}{stamp()}"
+    folder, owner = Path(gettempdir()) / f"{_FOLDER}{stamp()}", os.getpid()
     folder.mkdir(mode=0o700)
     try:
         path = folder / "model.onnx"
@@ -42,7 +43,8 @@ def loadable(model: ModelProto) -> Generator[bytes | str]:
         path.write_bytes(light.SerializeToString())
         yield str(path)
     finally:
-        rmtree(folder, ignore_errors=True)
+        if os.getpid() == owner:
+            rmtree(folder, ignore_errors=True)
 
 
 def without_weights(written: Written, path: Path, name: str) -> ModelProto:

@@ -10,7 +10,6 @@ state a linear function is fitted: so many nanoseconds for each product, element
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -500,7 +499,8 @@ def _engine(
     for port in engine.ports:
         floats = port["kind"] == "tensor(float)"
         low, high = (-0.9 if signed else 0.1, 0.9) if floats else (0, 120)
-        inputs[port["name"]] = rng.uniform(low, high, port["shape"]).astype(port["type"])
+        values = rng.uniform(low, high, tuple(port["shape"]))
+        inputs[port["name"]] = values.astype(port["type"])
     engine.nanoseconds(inputs)
     return engine, inputs
 

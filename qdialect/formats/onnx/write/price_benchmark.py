@@ -295,7 +295,7 @@ class Benchmark:
             raise
         rng, inputs = np.random.default_rng(0), dict[str, Any]()
         for port in engine.ports:
-            values = rng.uniform(0.1, 0.9, port["shape"]) * _HIGHEST[port["type"]]
+            values = rng.uniform(0.1, 0.9, tuple(port["shape"])) * _HIGHEST[port["type"]]
             inputs[port["name"]] = values.astype(port["type"])
         engine.nanoseconds(inputs)
         return _Timed(engine, inputs)
