@@ -81,7 +81,6 @@ class Child:
         if self._process is not None:
             return self._process
         said = tempfile.TemporaryFile(prefix="qdialect-")  # noqa: SIM115 (closed with the process)
-        shared = os.memfd_create("qdialect") if hasattr(os, "memfd_create") else None
         file = Path(__file__).with_name("model_child.py")
         environment = {
             "OPENBLAS_NUM_THREADS": "1",
@@ -97,16 +96,15 @@ class Child:
                 stderr=said,
                 env=environment,
                 start_new_session=True,
-                pass_fds=() if shared is None else (shared,),
             )
         except OSError as error:
             raise InputError(
                 f"engine {self.name} cannot be started: {error.strerror}", code="engine-failed"
             ) from None
         assert process.stdout is not None and process.stdin is not None
-        self._channel = Channel(process.stdout, process.stdin, shared)
+        self._channel = Channel(process.stdout, process.stdin)
         self._process, self._said = process, said
-        self._finalizer = weakref.finalize(self, _end, process, said, shared, self._owner)
+        self._finalizer = weakref.finalize(self, _end, process, said, self._owner)
         return process
 
     def ask(
@@ -194,7 +192,7 @@ class Child:
         return refusal
 
 
-def _end(process: subprocess.Popen[bytes], said: IO[bytes], shared: int | None, owner: int) -> None:
+def _end(process: subprocess.Popen[bytes], said: IO[bytes], owner: int) -> None:
     if owner != os.getpid():
         return
     with suppress(OSError):
@@ -206,5 +204,3 @@ def _end(process: subprocess.Popen[bytes], said: IO[bytes], shared: int | None, 
     with suppress(subprocess.TimeoutExpired):
         process.wait(10)
     said.close()
-    if shared is not None:
-        os.close(shared)

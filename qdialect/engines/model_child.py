@@ -1,8 +1,8 @@
 """What runs in a child process: models in LiteRT or ONNX Runtime, asked for by messages.
 
 It is run by its path and imports nothing of ours.  A message is a line of JSON, with its length
-before it, and the bytes of arrays after it or in memory that both processes map.  A message has
-the seconds after which the child ends itself, models to forget, and what it asks for (`do`):
+before it, and the bytes of arrays after it.  A message has the seconds after which the child ends
+itself, models to forget, and what it asks for (`do`):
 
     load    a model (`file`, or its bytes) in an `engine`; the answer has its inputs and outputs
     run     a model on arrays, in the order of its inputs; the answer has those of its outputs
@@ -16,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import json
 import math
-import mmap
 import os
 import resource
 import signal
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _LENGTH = 8
-_LARGE = 1 << 16
-"""From how many bytes on the arrays of a message go through shared memory."""
-_ALIGNED = 64
 RESOLVERS = {
     "litert-xnn": "BUILTIN",
     "litert-opt": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
@@ -48,81 +44,37 @@ _STATE = frozenset({"VAR_HANDLE", "ASSIGN_VARIABLE", "READ_VARIABLE", "CALL_ONCE
 
 
 class Channel:
-    """Messages between two processes, each with values: arrays, and lists and maps of them.
+    """Messages between two processes, each with values: arrays, and lists and maps of them."""
 
-    `file` is the descriptor of memory that both map, the same number in both; it is overwritten
-    by the next message, so with `copies` arrays are copied from there.
-    """
-
-    def __init__(
-        self, reads: Any, writes: IO[bytes], file: int | None = None, *, copies: bool = True
-    ) -> None:
-        self._reads, self._writes, self._file, self._copies = reads, writes, file, copies
-        self._memory: mmap.mmap | None = None
+    def __init__(self, reads: Any, writes: IO[bytes]) -> None:
+        self._reads, self._writes = reads, writes
 
     def send(self, header: Mapping[str, Any], values: Sequence[Any] = ()) -> None:
         """Write a message; TypeError for a value that has no form."""
         arrays: list[Array] = []
         forms = [_form(value, arrays) for value in values]
-        size = sum(map(_room, arrays))
-        memory = self._mapped(size) if size >= _LARGE else None
-        shared = self._file, memory is not None
-        text = json.dumps({**header, "arrays": forms, "shared": shared}).encode()
+        text = json.dumps({**header, "arrays": forms}).encode()
         self._writes.write(len(text).to_bytes(_LENGTH, "little") + text)
-        start = 0
         for array in arrays:
-            if memory is None:
-                self._writes.write(array.data)
-            else:
-                np.frombuffer(memory, np.uint8, array.size, start)[:] = array
-                start += _room(array)
+            self._writes.write(array.data)
         self._writes.flush()
 
     def receive(self) -> tuple[dict[str, Any], list[Any]] | None:
         """Read a message; None at the end of the stream."""
-        length = self._reads.read(_LENGTH)
-        text = self._reads.read(int.from_bytes(length, "little"))
+        text = self._reads.read(int.from_bytes(self._reads.read(_LENGTH), "little"))
         if not text:
             return None
-        header: dict[str, Any] = json.loads(text)
-        self._file, shared = header["shared"]
-        start = 0
-
-        def take(size: int) -> Array:
-            nonlocal start
-            if shared:
-                memory = self._mapped(start + size)
-                if memory is None:
-                    raise MemoryError("no memory for the arrays of a message")
-                found = np.frombuffer(memory, np.uint8, size, start)
-                start += _room(found)
-                return found.copy() if self._copies else found
-            found = np.empty(size, np.uint8)
-            if self._reads.readinto(found.data) < size:
-                raise EOFError
-            return found
-
         try:
-            return header, [_value(form, take) for form in header["arrays"]]
-        except EOFError:
+            header: dict[str, Any] = json.loads(text)
+            return header, [_value(form, self._bytes) for form in header["arrays"]]
+        except (EOFError, ValueError):
             return None
 
-    def _mapped(self, size: int) -> mmap.mmap | None:
-        """The shared memory, of at least so many bytes; None where there is none."""
-        if self._file is None:
-            return None
-        if self._memory is None or len(self._memory) < size:
-            try:
-                if os.fstat(self._file).st_size < size:
-                    os.ftruncate(self._file, size)
-                self._memory = mmap.mmap(self._file, 0)
-            except OSError:
-                return None
-        return self._memory
-
-
-def _room(array: Array) -> int:
-    return -(-array.size // _ALIGNED) * _ALIGNED
+    def _bytes(self, size: int) -> Array:
+        found = np.empty(size, np.uint8)
+        if self._reads.readinto(found.data) < size:
+            raise EOFError
+        return found
 
 
 def _form(value: Any, arrays: list[Array]) -> Any:
@@ -345,8 +297,7 @@ class OrtModel:
         codes: Sequence[int] | None = None,
     ) -> None:
         """Bind the inputs; outputs stay in the runtime. Strings and sequences are not bound."""
-        kept = [array.copy() for array in arrays]
-        feeds = dict(zip(names or self._inputs, kept, strict=True))
+        feeds = dict(zip(names or self._inputs, arrays, strict=True))
         entries = (*self._session.get_inputs(), *self._session.get_outputs())
         if any(each.type[:7] != "tensor(" or each.type == "tensor(string)" for each in entries):
             self.invoke = lambda: self._session.run(self._outputs, feeds)
@@ -357,7 +308,7 @@ class OrtModel:
             binding.bind_ortvalue_input(name, value)
         for name in self._outputs:
             binding.bind_output(name)
-        self._bound = kept, values
+        self._bound = feeds, values
         self.invoke = lambda: self._session.run_with_iobinding(binding)
 
     def _values(self, feeds: Mapping[str, Array], codes: Sequence[int] | None) -> dict[str, Any]:
@@ -473,7 +424,7 @@ def main() -> None:
     # What the runtimes print must not get among the messages.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    channel, server = Channel(sys.stdin.buffer, answers, copies=False), Server()
+    channel, server = Channel(sys.stdin.buffer, answers), Server()
     while (message := channel.receive()) is not None:
         signal.setitimer(signal.ITIMER_REAL, message[0]["seconds"])
         try:

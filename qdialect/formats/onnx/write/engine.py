@@ -207,8 +207,10 @@ def runs(file: str | PathLike[str], inputs: Arrays | None = None) -> bool:
         engine = OrtEngine(file, optimize=False)
         if inputs is None:
             ports = ((p["name"], p["shape"], p["type"]) for p in engine.ports)
-            inputs = {n: np.ones(s, "object" if t == "string" else t) for n, s, t in ports}
-        engine.run(inputs)
+            given = {n: np.ones(s, "object" if t == "string" else t) for n, s, t in ports}
+        else:
+            given = dict(inputs)
+        engine.run(given)
     except (QError, TypeError):  # a type that numpy does not have
         return False
     return True

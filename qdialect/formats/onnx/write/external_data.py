@@ -36,12 +36,16 @@ def loadable(model: ModelProto) -> Generator[bytes | str]:
         return
     remove_abandoned(Path(gettempdir()), _FOLDER)
     folder, owner = Path(gettempdir()) / f"{_FOLDER}{stamp()}", os.getpid()
-    folder.mkdir(mode=0o700)
+    path = folder / "model.onnx"
     try:
-        path = folder / "model.onnx"
-        light = without_weights(Written(model, {}), folder / _FILE, _FILE)
-        path.write_bytes(light.SerializeToString())
-        yield str(path)
+        try:
+            folder.mkdir(mode=0o700)
+            light = without_weights(Written(model, {}), folder / _FILE, _FILE)
+            path.write_bytes(light.SerializeToString())
+        except OSError:
+            yield model.SerializeToString()
+        else:
+            yield str(path)
     finally:
         if os.getpid() == owner:
             rmtree(folder, ignore_errors=True)
