@@ -146,9 +146,7 @@ def test_a_program_of_pytorch_is_judged_by_pytorch(
     assert not out.exists()
 
 
-def test_a_tflite_file_is_judged_by_litert(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tflite_file_is_judged_by_litert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ai_edge_litert")
     paths = [tmp_path / "a.tflite", tmp_path / "wrong.tflite"]
     for path, weight in zip(paths, (2.0, -3.0), strict=True):
