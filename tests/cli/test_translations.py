@@ -1,4 +1,4 @@
-"""`qopt optimize` between formats: the result is what the source file gives, or nothing is written."""
+"""`qopt optimize` between formats: what the source file gives is written, or nothing is."""
 
 from __future__ import annotations
 
