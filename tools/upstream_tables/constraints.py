@@ -217,7 +217,9 @@ def _leaf(text: str) -> str:
     found = re.fullmatch(r"::llvm::cast<::mlir::tosa::shapeType>\(.*\)\.getRank\(\) == (\d+)", bare)
     if found:
         return f"shape-rank==:{found[1]}"
-    if bare.startswith(("!::llvm::cast<::mlir::quant::Uniform", "::llvm::cast<::mlir::IntegerType>")):
+    if bare.startswith(
+        ("!::llvm::cast<::mlir::quant::Uniform", "::llvm::cast<::mlir::IntegerType>")
+    ):
         return _storage(bare)
     found = re.fullmatch(r"::llvm::isa<([\w:]+)>\(\$_self\)", bare)
     if found:
