@@ -14,7 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from qdialect.errors import Note, QError, UsageError, Where, crash_report, culprit, foreign_frame
+from qdialect.errors import (
+    Note,
+    PassFailure,
+    QError,
+    UsageError,
+    Where,
+    crash_report,
+    culprit,
+    foreign_frame,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,6 +118,8 @@ def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> 
     except UsageError as error:
         report(error)
         return WRONG_USAGE
+    except PassFailure as error:
+        return crashed(error)
     except QError as error:
         report(error)
         return WRONG_INPUT
