@@ -63,3 +63,33 @@ func.func @reals(%x: tensor<4x!quant.uniform<u8:f16, 0.0999755859375:128>>) -> t
   %1 = nn.exp %0 : (tensor<4xf16>) -> tensor<4xf16>
   return %1 : tensor<4xf16>
 }
+
+// -----
+
+module attributes {quant.arithmetic = "expressed"} {
+  // Rounded to 11 bits or not, each number is quantized to the code that it has.
+  // CHECK-LABEL: func.func @same_codes(
+  // CHECK-NOT: nn.pinned
+  // CHECK: return
+  func.func @same_codes(%x: tensor<4x!quant.uniform<u8:f16, 0.0999755859375:128>>) -> tensor<8x!quant.uniform<u8:f16, 0.0999755859375:128>> {
+    %0 = quant.dcast %x : tensor<4x!quant.uniform<u8:f16, 0.0999755859375:128>> to tensor<4xf16>
+    %1 = nn.concat %0, %0 axis 0 : (tensor<4xf16>, tensor<4xf16>) -> tensor<8xf16>
+    %2 = quant.qcast %1 : tensor<8xf16> to tensor<8x!quant.uniform<u8:f16, 0.0999755859375:128>>
+    return %2 : tensor<8x!quant.uniform<u8:f16, 0.0999755859375:128>>
+  }
+}
+
+// -----
+
+module attributes {quant.arithmetic = "expressed"} {
+  // 21 times the first scale is a tie of the second one, if it is rounded to 11 bits.
+  // CHECK-LABEL: func.func @other_codes(
+  // CHECK: quant.dcast {{.*}} {nn.pinned}
+  // CHECK: quant.qcast {{.*}} {nn.pinned}
+  func.func @other_codes(%x: tensor<4x!quant.uniform<u8:f16, 0.0999755859375:128>>) -> tensor<4x!quant.uniform<u8:f16, 0.60009765625:128>> {
+    %0 = quant.dcast %x : tensor<4x!quant.uniform<u8:f16, 0.0999755859375:128>> to tensor<4xf16>
+    %1 = nn.relu %0 : (tensor<4xf16>) -> tensor<4xf16>
+    %2 = quant.qcast %1 : tensor<4xf16> to tensor<4x!quant.uniform<u8:f16, 0.60009765625:128>>
+    return %2 : tensor<4x!quant.uniform<u8:f16, 0.60009765625:128>>
+  }
+}

@@ -7,7 +7,7 @@ that fits never wraps or saturates, whatever comes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,18 +62,27 @@ class Products:
         return f"sums of {count} of {len(self.beyond)} channels may leave {self.kind}"
 
 
-def products_of(session: QContext, op: Operation, kind: SumType | None = None) -> Products | None:
+def products_of(
+    session: QContext,
+    op: Operation,
+    kind: SumType | None = None,
+    codes: Sequence[SSAValue] = (),
+) -> Products | None:
     """The products of an op on codes, added up in `kind` (None: as the target says); None where
-    it has none, or the target does not say."""
+    it has none, or the target does not say.  An op on floats has them if its operands are
+    dequantized `codes`."""
     target, behavior = session.target, session.behaviors.get(op)
     if behavior is None or behavior.accumulator is None:
         return None
     if kind is None and op.name not in target.kernels:
         return None
     acc = behavior.accumulator
-    operands, results = ([qparams_of(v) for v in values] for values in (op.operands, op.results))
+    values = codes or op.operands
+    operands, results = ([qparams_of(v) for v in each] for each in (values, op.results))
     lhs, rhs = operands[acc.lhs], operands[acc.rhs]
-    if lhs is None or rhs is None or None in results or not (is_integer(lhs) and is_integer(rhs)):
+    if lhs is None or rhs is None or not (is_integer(lhs) and is_integer(rhs)):
+        return None
+    if None in results and not codes:
         return None
     kind = kind or target.sums(op, operands, results)
     if kind is None:
@@ -86,18 +95,18 @@ def products_of(session: QContext, op: Operation, kind: SumType | None = None) -
 
     if not lhs.is_per_tensor or not (rhs.is_per_tensor or rhs.axis == acc.rhs_axis(op)):
         return unknown("scales differ along a dimension that is summed")
-    x = Span.of(lhs, _codes(session, op.operands[acc.lhs], lhs))
-    weights = constant_values(op.operands[acc.rhs], session)
+    x = Span.of(lhs, _codes(session, values[acc.lhs], lhs))
+    weights = constant_values(values[acc.rhs], session)
     if weights is None or not weights.size:
         depth = acc.depth(op)
         if depth == DYNAMIC:
             return unknown("how many products are summed is not known")
-        low, high = _codes(session, op.operands[acc.rhs], rhs)
+        low, high = _codes(session, values[acc.rhs], rhs)
         zeros, shift = rhs.zero_point_list(), to_signed(rhs.storage)
         w = Span(min(low - max(zeros), 0), max(high - min(zeros), 0), 0)
         beyond = runtime_excess(x, w, (low + shift, high + shift), depth, kind)
         return Products(op, acc, behavior, kind, np.array([beyond]))
-    bias = _bias(session, op, acc)
+    bias = _bias(session, values, acc)
     if isinstance(bias, str):
         return unknown(bias)
     from qdialect.numerics.weights import Sums
@@ -156,13 +165,15 @@ def _rows(
     return matrix - rhs.zero_point_array().reshape(-1, 1)
 
 
-def _bias(session: QContext, op: Operation, acc: Accumulator) -> Numbers | str | None:
+def _bias(
+    session: QContext, operands: Sequence[SSAValue], acc: Accumulator
+) -> Numbers | str | None:
     """The real numbers of the bias by channel, if there is one, or why they are not known."""
-    if acc.bias is None or acc.bias >= len(op.operands):
+    if acc.bias is None or acc.bias >= len(operands):
         return None
     import numpy as np
 
-    value = op.operands[acc.bias]
+    value = operands[acc.bias]
     codes, params = constant_values(value, session), qparams_of(value)
     if codes is None or not np.isfinite(codes).all():
         return "the bias is not constant"

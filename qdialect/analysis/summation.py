@@ -7,6 +7,7 @@ same way (measured, ONNX Runtime 1.32; from `MlasConvPrepare` and `MlasGemm`):
     floats      in runs of 128, one after the other, if a group has two filters or more, and a sum
                 128 products at most and the result two places, or 8192 places; else in an order
                 that depends on all of these numbers and on threads
+                any order is exact for codes times powers of two whose sums have 24 bits
     integers    exactly; but x86 before VNNI adds products of u8 and i8 in pairs that saturate at
                 16 bits, in an order that depends on the shapes
 
@@ -20,7 +21,7 @@ and may change some where the weight is `tensor<1x3x1x1x!w>`.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from math import prod
+from math import frexp, prod
 
 from xdsl.ir import Operation
 
@@ -29,15 +30,18 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.sums import PAIRS
+from qdialect.numerics.sums import PAIRS, SumType
 from qdialect.ops.base import is_kernel, kernels_of
 from qdialect.ops.contraction import ConvolutionOp, TransposedConvolutionOp
-from qdialect.quant import arithmetic_of
+from qdialect.quant import DCastOp, arithmetic_of
 
 _RUN = 128
 """Products that the kernels of floats add one after the other (`MLAS_SGEMM_STRIDEK`)."""
 _PLACES = 64 * 128
 """Runs are longer where a thread has 64 places of the result or fewer; no more than 128 threads."""
+
+_IN_FLOATS = SumType(25)
+"""Integers that floats of 32 bits hold, with their sign."""
 
 
 def order_of_sums(session: QContext, op: Operation) -> Hashable | None:
@@ -46,7 +50,7 @@ def order_of_sums(session: QContext, op: Operation) -> Hashable | None:
     behavior = session.behaviors.get(op)
     if behavior is None or behavior.accumulator is None or kernels_of(op) is not None:
         return None
-    if arithmetic_of(op) is Arithmetic.REAL:
+    if arithmetic_of(op) is Arithmetic.REAL or _are_exact(session, op):
         return None
     shapes = tuple(map(shape_of, (*op.operands[:2], *op.results)))
     if is_in_integers(op):
@@ -83,6 +87,20 @@ def may_saturate(session: QContext, op: Operation) -> bool:
         return False
     products = products_of(session, op, PAIRS)
     return products is None or not products.fits
+
+
+def _are_exact(session: QContext, op: Operation) -> bool:
+    """Whether floats hold every sum of some of the products of a contraction: those of codes, with
+    powers of two as scales."""
+    codes = [v.owner.input if isinstance(v.owner, DCastOp) else v for v in op.operands]
+    params = [q for value in codes[:2] if (q := qparams_of(value)) is not None]
+    if any(q.expressed != "f32" or {frexp(s)[0] for s in q.scale_list()} != {0.5} for q in params):
+        return False
+    products = products_of(session, op, _IN_FLOATS, codes)
+    if products is None or not products.fits:
+        return False
+    bias, sums = products.acc.bias, products.sums
+    return bias is None or bias >= len(codes) or (sums is not None and sums.on_products)
 
 
 def _of_windows(op: ConvolutionOp) -> Hashable | None:

@@ -45,12 +45,17 @@ class Replacements:
         """A rule fires under `contract`; its remark is the last one."""
         self._contract = contract
         self._inserted: set[Operation] = set()
+        #: whether a contraction is among them
+        self._sums = False
         #: by replaced value, what is used in its place
         self._replaced: dict[SSAValue, SSAValue] = {}
 
     def inserted(self, op: Operation) -> None:
         """The rewrite made `op`."""
         self._inserted.add(op)
+        if not self._sums and self._contract.level is Numerics.EXACT:
+            behavior = self._session.behaviors.get(op)
+            self._sums = behavior is not None and behavior.accumulator is not None
 
     def check(self, old: SSAValue, new: SSAValue) -> None:
         """KernelChangeError where `new` in place of `old` changes what marked ops compute, or in
@@ -58,9 +63,7 @@ class Replacements:
         contract = self._contract
         if contract.by_kernels or contract.level > Numerics.BOUNDED:
             return
-        exact = contract.level is Numerics.EXACT
-        sums = exact and any(map(self._is_contraction, self._inserted))
-        if not (self.keeps_kernels or sums) or self._replaced.get(old) is new:
+        if not (self.keeps_kernels or self._sums) or self._replaced.get(old) is new:
             return
         reads = self._read_by(new)
         above = dict.fromkeys(
@@ -79,12 +82,8 @@ class Replacements:
         both = Replaced(old, new, cut, above, MOST_OPS + 4 * len(self._inserted))
         if self.keeps_kernels:
             both.check_kernels()
-        if sums:
+        if self._sums:
             both.check_sums(self._session)
-
-    def _is_contraction(self, op: Operation) -> bool:
-        behavior = self._session.behaviors.get(op)
-        return behavior is not None and behavior.accumulator is not None
 
     def replaced(self, old: SSAValue, new: SSAValue) -> None:
         """Uses of `old`, which is still there, will use `new`; KernelChangeError (see `check`)."""

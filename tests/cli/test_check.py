@@ -64,7 +64,6 @@ def test_a_sound_result_is_said_to_be_the_same(net: Path, tmp_path: Path, form: 
 
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
 @pytest.mark.usefixtures("broken")
-@pytest.mark.exact_sums
 def test_a_broken_pass_is_left_out(net: Path, tmp_path: Path, form: str) -> None:
     out = tmp_path / "o.onnx"
     result = run("optimize", net, "-o", out, "--form", form)
@@ -195,7 +194,6 @@ def test_a_model_that_does_not_run_is_not_said_to_be_checked(tmp_path: Path) -> 
     assert "not checked: the original does not run" in result.err
 
 
-@pytest.mark.exact_sums
 def test_integer_kernels_are_compared_with_integer_kernels(net: Path, tmp_path: Path) -> None:
     kernels, out = tmp_path / "kernels.onnx", tmp_path / "o.onnx"
     assert run("optimize", net, "-o", kernels, "--form=qoperator").code == 0

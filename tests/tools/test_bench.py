@@ -106,7 +106,7 @@ def test_bench_writes_every_figure(measured: Path) -> None:
     whole = rows[f"passes/{case}/optimize"]
     assert whole.ratios.keys() == {"stock verify"} and whole.value.runs == 2
     positions = [r for r in rows.values() if not r.watched and r.size == 200]
-    assert f"passes/{case}/1. canonicalize" in rows
+    assert any(r.name.endswith(". canonicalize") for r in positions)
     assert sum(r.value.median for r in positions) <= whole.value.high
     tabled = {r.name for r in rows.values() if r.section == "table"}
     assert {"dce", "place-rescales"} <= tabled and "convert-nn-to-tosa" not in tabled
@@ -122,7 +122,7 @@ def test_known_figures_are_shown_and_put_into_a_page(
     assert "Growth" in capsys.readouterr().out
     text = page.read_text()
     assert "| text: residual quantized, " in text and "passes" in text
-    assert "| optimize " in text and "1. canonicalize" not in text
+    assert "| optimize " in text and ". canonicalize" not in text
 
 
 def slower(rows: list[Row], factor: float) -> list[Row]:

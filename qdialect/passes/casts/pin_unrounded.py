@@ -9,9 +9,17 @@ changes others.  For
     %1 = nn.relu %0 : (tensor<4xf16>) -> tensor<4xf16>
     %2 = onnx.node "Cast" (%1) attributes {to = 1 : i64} : (tensor<4xf16>) -> tensor<4xf32>
 
-the runtime dequantizes into f32, but into f16 without the relu.  A pinned op (`nn.pinned`) is
-neither replaced nor erased.  Ops that are connected are pinned together, unless none of them
-rounds: movements, choices by order, and dequantizes whose products f16 holds.
+becomes
+
+    %0 = quant.dcast %x {nn.pinned} : !q to tensor<4xf16>
+    %1 = nn.relu %0 {nn.pinned} : (tensor<4xf16>) -> tensor<4xf16>
+    %2 = onnx.node "Cast" (%1) attributes {to = 1 : i64} {nn.pinned} : (tensor<4xf16>)
+         -> tensor<4xf32>
+
+The runtime dequantizes into f32, but into f16 without the relu.  A pinned op (`nn.pinned`) is
+neither replaced nor erased.  Ops that are connected are pinned together, unless no rounding shows:
+movements and choices by order of dequantized codes that f16 holds, or whose rounded and unrounded
+values become the same codes.
 """
 
 from __future__ import annotations
@@ -29,15 +37,19 @@ from xdsl.traits import IsTerminator
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.index import every_op
 from qdialect.context import QContext, session
-from qdialect.numerics.arithmetic import UNROUNDED, Arithmetic
-from qdialect.numerics.float_path import stored
+from qdialect.numerics.arithmetic import UNROUNDED, Arithmetic, table
+from qdialect.numerics.float_path import dequantize_codes
+from qdialect.numerics.requantize import QuantGrid, codes_of, quant_grids
+from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp
 from qdialect.ops.base import PINNED
-from qdialect.quant import DCastOp, arithmetic_of, element_type
+from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding, element_type
 from qdialect.rewrite.remarks import Remark
 
 _FEW = 8
 """Bits of codes that are all tried."""
+_TYPES = (*UNROUNDED, "f32")
+"""What floats are rounded to, or not."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,7 @@ class PinUnrounded(ModulePass):
                 continue
             connected = _connected(each)
             seen |= connected
-            if any(_rounds(qctx, other) for other in connected):
+            if _shows(qctx, connected):
                 for other in connected:
                     other.attributes[PINNED] = UnitAttr()
                 pinned += len(connected)
@@ -91,17 +103,35 @@ def _connected(op: Operation) -> set[Operation]:
     return found
 
 
-def _rounds(session: QContext, op: Operation) -> bool:
-    """Whether a result of `op` may need more bits than it has."""
-    if not any(element_type(value.type).name in UNROUNDED for value in op.results):
+def _shows(session: QContext, connected: set[Operation]) -> bool:
+    """Whether what these ops give depends on where floats between them are rounded."""
+    sources, targets, leaves = list[QuantGrid](), list[tuple[QuantGrid, Rounding]](), False
+    for op in connected:
+        params = qparams_of(op.operands[0] if isinstance(op, DCastOp) else op.results[0])
+        if isinstance(op, QCastOp) and params is not None and is_integer(params):
+            targets += [(grid, cast_rounding(op)) for grid in quant_grids(params)]
+            continue
+        narrow = [element_type(value.type).name in UNROUNDED for value in op.results]
+        ends = (u.operation.has_trait(IsTerminator) for v in op.results for u in v.uses)
+        leaves = leaves or not all(narrow) or any(ends)
+        if isinstance(op, DCastOp) and params is not None and is_integer(params):
+            if params.storage.width > _FEW:
+                return True
+            sources += quant_grids(params)
+        elif any(narrow):
+            behavior = session.behaviors.get(op)
+            if behavior is None or not behavior.commutes:
+                return True
+    floats, f32 = _TYPES
+    if all(
+        np.array_equal(
+            dequantize_codes(codes_of(a), a, floats), dequantize_codes(codes_of(a), a, f32)
+        )
+        for a in sources
+    ):
         return False
-    if isinstance(op, DCastOp):
-        params = qparams_of(op.input)
-        if params is None or not is_integer(params) or params.storage.width > _FEW:
-            return True
-        codes = np.arange(params.storage.min, params.storage.max + 1, dtype=np.float32)
-        offsets = codes - params.zero_point_array().reshape(-1, 1).astype(np.float32)
-        reals = offsets * params.scale_array().reshape(-1, 1).astype(np.float32)
-        return not np.array_equal(stored(reals, params.expressed), reals)
-    behavior = session.behaviors.get(op)
-    return not isinstance(op, ConstantOp) and (behavior is None or not behavior.commutes)
+    return leaves or any(
+        not np.array_equal(table(a, b, rounding, floats), table(a, b, rounding, f32))
+        for a in sources
+        for b, rounding in targets
+    )
