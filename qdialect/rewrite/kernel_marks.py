@@ -16,8 +16,9 @@ neither is one without the mark. Ops move past movements of their operands as th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -104,7 +105,7 @@ class Replaced:
     def check_kernels(self) -> None:
         """KernelChangeError where both are not the same function, as far as marked ops are
         concerned, or a pinned op is replaced."""
-        for op in self._before():
+        for op in self._before:
             if PINNED in op.attributes:
                 reason = (
                     f"'{op.name}' is pinned, as the runtime rounds only some floats of its type"
@@ -139,23 +140,25 @@ class Replaced:
     def _changed(self, function: Callable[[Operation], Hashable | None]) -> list[Operation]:
         """The ops in between, before and after, whose `function` is on one side only."""
         changed = Counter[Hashable]()
-        before, after = ([(op, function(op)) for op in ops] for ops in (self._before(), self.above))
+        before, after = ([(op, function(op)) for op in ops] for ops in (self._before, self.above))
         changed.update(key for _, key in before)
         changed.subtract(key for _, key in after)
         return [op for op, key in (*before, *after) if key is not None and changed[key]]
 
-    def _before(self) -> Iterator[Operation]:
-        seen = set[Operation]()
+    @cached_property
+    def _before(self) -> Sequence[Operation]:
+        """The ops that compute `old` of what both read."""
+        seen = dict[Operation, None]()
         pending = [self.old]
         while pending and len(seen) <= self.most:
             value = pending.pop()
             owner = value.owner
             if isinstance(owner, Block) or owner in seen or self.reads(value):
                 continue
-            seen.add(owner)
-            yield owner
+            seen[owner] = None
             pending += owner.operands
             pending += captured_values(owner) if owner.regions else ()
+        return list(seen)
 
 
 def _function(op: Operation) -> Hashable:
