@@ -93,7 +93,7 @@ _COMMANDS = (
             value(
                 "prices",
                 "FILE.json",
-                "what ops cost here, from qopt prices; no-dot-products: as without VNNI",
+                "a table of measured prices; no-dot-products: the shipped one as without VNNI",
             ),
             value(
                 "race",
@@ -119,25 +119,6 @@ _COMMANDS = (
             HELP,
         ),
         ("IN",),
-    ),
-    Command(
-        "qopt prices",
-        "Measures what ops cost in ONNX Runtime or LiteRT on this machine, for\n"
-        "qopt optimize --prices.",
-        (
-            value("o output-file", "FILE.json", "where to write the prices", writes=True),
-            value("target", "NAME", "what is measured: onnxruntime (default) or litert"),
-            value(
-                "engine",
-                "ENGINE",
-                "the same, by the engine that runs",
-                choices=("onnxruntime", "litert", "litert-xnn"),
-            ),
-            value("rounds", "N", "how often each op is timed (default: 100)"),
-            JSON,
-            FORCE,
-            HELP,
-        ),
     ),
     Command(
         "qopt inspect",
@@ -376,8 +357,8 @@ _COMMANDS = (
             value(
                 "prices",
                 "FILE.json",
-                "let prices say which ops are quantized: from qopt prices; no-dot-products: as "
-                "without VNNI",
+                "let a table of prices say which ops are quantized; no-dot-products: the "
+                "shipped one as without VNNI",
             ),
             value(
                 "time race",

@@ -1,4 +1,4 @@
-"""The prices of target `litert`, as measured (`qopt prices --target litert`).
+"""The prices of target `litert`, as measured.
 
 A rescale is QUANTIZE from codes to codes; XNNPACK runs it at the speed of memory, an op that it
 does not take costs LiteRT's own kernel, a hundred times as much for some (`litert_kernels`).

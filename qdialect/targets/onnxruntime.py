@@ -2,8 +2,7 @@
 
 Integer kernels exist for the common ops; whatever lacks one is exported as
 DequantizeLinear, float op, QuantizeLinear, so nothing is illegal, but a rescale
-costs two kernels over the tensor.  Prices are measured (see `price_table.py`); `qopt prices`
-measures them again.
+costs two kernels over the tensor.  Prices are measured (see `price_table.py`).
 """
 
 from __future__ import annotations

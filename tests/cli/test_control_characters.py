@@ -34,7 +34,6 @@ CASES: Mapping[str, Sequence[Sequence[str]]] = {
         [FILE, "-o", "o.tflite"],
         [".", "-o", "folder", "--race=0", "--jobs=1"],
     ),
-    "prices": (["-o", f"{EVIL}.txt"],),
     "inspect": (
         [FILE, FILE, "--target=onnxruntime", "--fail-on=B1,B2,B3,B4,B5,B6,B7"],
         [FILE, "--integerized"],

@@ -46,7 +46,6 @@ QOPT: Mapping[str, Sequence[str]] = {
         "m/net.mlir -o out/o.mlir --remarks=out/o.json",
         *(["m/net.onnx -o out/o.tflite --race 0.1s"] if not missing("litert-xnn") else []),
     ),
-    "prices": ("-o out/p.json --rounds 1",),
     "inspect": ("m/net.onnx m/net.mlir --target onnxruntime", "m/net.onnx --json"),
     "explain": ("m/net.onnx", "m/net.onnx --op conv --json"),
     "run": ("m/net.mlir -i x.npz -o out/y.npz --engine numpy --engine onnxruntime",),

@@ -96,7 +96,7 @@ def test_lists_need_no_xdsl(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["optimize", "quantize", "run", "diff", "inspect", "prices", "profile", "engines install"],
+    ["optimize", "quantize", "run", "diff", "inspect", "profile", "engines install"],
 )
 def test_help_of_a_command_needs_no_xdsl(command: str) -> None:
     found = _imported([*command.split(), "--help"], "qopt")

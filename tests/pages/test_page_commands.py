@@ -42,7 +42,6 @@ NOT_RUN = (
     (r"source ", "activates the environment, which is that of the tests"),
     (r"qopt engines install", "installs; CI does it"),
     (r"pre-commit", "installs; tests/pages/test_pre_commit.py runs the hook where it is installed"),
-    (r"qopt prices", "takes a minute; tests/cli/test_prices_command.py runs it shorter"),
     (r"qopt profile .*dask", "takes a cluster; tests/profile runs one in a process"),
 )
 """What is not run, by how it begins, and why."""

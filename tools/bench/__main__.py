@@ -12,7 +12,10 @@ COMMANDS = {
     "calibration": Subcommand("tools.bench.calibration", "samples per second, against theirs"),
     "saturation": Subcommand("tools.bench.saturation", "sums in pairs before VNNI, simulated"),
     "placement": Subcommand("tools.bench.placement", "elements rescaled, against greedy passes"),
-    "prices": Subcommand("tools.bench.prices", "prices of ops against the runtime's times"),
+    "prices": Subcommand("tools.bench.prices", "measure what ops cost here, for --prices"),
+    "price-accuracy": Subcommand(
+        "tools.bench.price_accuracy", "prices against the runtime's times"
+    ),
     "targets": Subcommand("tools.bench.targets", "what targets of others take of networks"),
     "components": Subcommand("tests.support.components", "what component qparams are worth, in dB"),
     "engines": Subcommand("tools.bench.engines", "networks in engines of others, bit for bit"),

@@ -30,8 +30,8 @@ from qdialect.errors import QError
 from qdialect.formats.tflite.model import File, Operator, Subgraph
 from qdialect.formats.tflite.read import read_file
 from qdialect.targets.price_table import shipped_prices
-from qdialect.workflows.litert_works import predicted
 from tests.support.tables import put, step, table
+from tools.bench.litert_works import predicted
 
 ENGINES = ("litert-ref", "litert-opt", "litert-xnn")
 PAIRS = tuple(combinations(ENGINES, 2))

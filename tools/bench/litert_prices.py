@@ -1,4 +1,4 @@
-"""What ops cost in the LiteRT that is installed: `qopt prices --engine litert`.
+"""What ops cost in the LiteRT that is installed: `python -m tools.bench prices --engine litert`.
 
 A file has several copies of an op, another one fewer (`litert_cases`); the difference of their
 times is that of the op, without what a run costs by itself.  The two run in turns in one process,
@@ -8,19 +8,16 @@ is fitted: so many nanoseconds for each product, element read, ..., none below z
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import prod
 from time import monotonic
-from typing import Any
 
 from qdialect.engines.child import Child
 from qdialect.engines.litert import DEFAULT, InChild, new_child
 from qdialect.engines.timing import random_arrays
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write.kernel_benchmark import Sample, non_negative
-from qdialect.formats.onnx.write.price_benchmark import processor
 from qdialect.formats.tflite.model import File, Operator
 from qdialect.formats.tflite.write import file_bytes
 from qdialect.targets.litert_kernels import (
@@ -35,10 +32,10 @@ from qdialect.targets.litert_kernels import (
 )
 from qdialect.targets.onnxruntime_kernels import cast_work, elementwise
 from qdialect.targets.price_table import Kernels, Prices, PriceTable
-from qdialect.workflows.litert_cases import CHANNELS, SIDES, Case, cases, one
-from qdialect.workflows.litert_works import Works, is_warm, near
-
-Watch = Callable[[Sequence[Any], str], Iterable[Any]]
+from tools.bench.kernel_benchmark import Sample, Watch, fit, unwatched
+from tools.bench.litert_cases import CHANNELS, SIDES, Case, cases, one
+from tools.bench.litert_works import Works, is_warm, near
+from tools.bench.price_benchmark import processor
 
 COPIES = (2, 8)
 _SLOW = 4e6
@@ -51,10 +48,6 @@ _RESOLUTION = 60.0
 """Nanoseconds: what a shorter time is taken as."""
 
 
-def _unwatched(items: Sequence[Any], what: str) -> Iterable[Any]:
-    return items
-
-
 @dataclass
 class LitertBenchmark:
     """The measurements, of so many turns each, in a set of kernels."""
@@ -63,7 +56,7 @@ class LitertBenchmark:
     engine: str = DEFAULT
     child: Child | None = None
 
-    def measure(self, watch: Watch = _unwatched) -> PriceTable:
+    def measure(self, watch: Watch = unwatched) -> PriceTable:
         """All prices; `watch` sees the cases go by. InputError without LiteRT."""
         found = list[Sample]()
         chosen = [(case, state) for case in cases() for state in case.states]
@@ -73,7 +66,7 @@ class LitertBenchmark:
                 found.append(sample)
         found += [self.leaving(side) for side in SIDES]
         found.append(self.running())
-        kernels = fit(found)
+        kernels = fit(found, _RESOLUTION)
         runtime = version("ai-edge-litert")
         return PriceTable("litert", runtime, processor(), _sizes(kernels), kernels)
 
@@ -133,23 +126,6 @@ class LitertBenchmark:
         model = InChild(file_bytes(file), self.engine, child=self.child)
         model.nanoseconds(random_arrays(model.inputs), warm=1)
         return model
-
-
-def fit(samples: Iterable[Sample]) -> dict[str, dict[str, dict[str, float]]]:
-    """By kernel and state the nanoseconds of each term, of least squares of relative errors."""
-    import numpy as np
-
-    groups: dict[tuple[str, str], list[Sample]] = {}
-    for sample in samples:
-        groups.setdefault(sample.work[:2], []).append(sample)
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    for (kernel, state), group in sorted(groups.items()):
-        names = list(group[0].work.terms)
-        times = np.array([max(s.ns, _RESOLUTION) for s in group])
-        rows = np.array([[s.work.terms[n] for n in names] for s in group]) / times[:, None]
-        terms = zip(names, non_negative(rows, np.ones(len(group))), strict=True)
-        found.setdefault(kernel, {})[state] = {n: float(f"{v:.4g}") for n, v in terms if v > 0}
-    return found
 
 
 def _faster_half(times: Sequence[int]) -> float:

@@ -11,21 +11,22 @@ from __future__ import annotations
 import math
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import thread_time
 from typing import Any
 
-from qdialect.context import QContext
+from qdialect.context import new_context
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, QError
+from qdialect.formats.mlir.read import read_module
 from qdialect.formats.onnx.write.engine import OrtEngine
 from qdialect.formats.onnx.write.exporter import Form
-from qdialect.formats.onnx.write.kernel_benchmark import KernelBenchmark, Watch
 from qdialect.formats.onnx.write.kernels import CLAMPS, KERNELS
 from qdialect.formats.onnx.write.model import write_model
 from qdialect.targets.price_table import Pair, Prices, PriceTable
+from tools.bench.kernel_benchmark import KernelBenchmark, Watch, unwatched
 
 COPIES = (2, 10)
 MOST_RUNS = 12
@@ -34,9 +35,6 @@ CHANNELS = 32
 SIDES: Mapping[int, tuple[int, int]] = {8: (8, 1), 48: (1, 2), 128: (1, 8)}
 """Tensors are 1 x 32 x side x side: how often each is run in a round, and in which rounds (every
 n-th)."""
-
-Read = Callable[[str, QContext], Any]
-"""Makes a module of text (a frontend's business, which a backend does not import)."""
 
 _UNARY = (
     *("relu", "neg", "abs", "exp", "log", "sqrt", "reciprocal", "erf", "gelu", "swish"),
@@ -150,16 +148,10 @@ class _Pair:
         return max(self.many.best - self.few.best, 0.0) / (COPIES[1] - COPIES[0]) / self.elements
 
 
-def _unwatched(items: Sequence[Any], what: str) -> Iterable[Any]:
-    return items
-
-
 @dataclass
 class Benchmark:
     """The measurements asked for, and then their times."""
 
-    read: Read
-    new_context: Callable[[], QContext]
     rounds: int = 60
     sides: Mapping[int, tuple[int, int]] = field(default_factory=lambda: SIDES)
     #: by side, name and kind
@@ -167,10 +159,10 @@ class Benchmark:
         default_factory=dict[tuple[int, str, str], _Pair]
     )
 
-    def measure(self, watch: Watch = _unwatched) -> PriceTable:
+    def measure(self, watch: Watch = unwatched) -> PriceTable:
         """All prices; `watch` sees the cases of kernels and then the rounds go by."""
         runs = min(max(self.rounds // 8, 2), MOST_RUNS)
-        kernels = KernelBenchmark(self.read, self.new_context, runs).measure(watch)
+        kernels = KernelBenchmark(runs).measure(watch)
         for side in self.sides:
             self._ask_all(side)
         for turn in watch(range(self.rounds), "rescales and ops"):
@@ -293,9 +285,9 @@ class Benchmark:
     def _timed(self, text: str, form: Form, optimize: bool) -> _Timed:
         import numpy as np
 
-        ctx = self.new_context()
+        ctx = new_context()
         try:
-            model = write_model(self.read(text, ctx), ctx, form=form).whole()
+            model = write_model(read_module(text, ctx), ctx, form=form).whole()
             session = OrtEngine(model, optimize=optimize).session
         except QError as error:
             error.notes = (*error.notes, f"the model to measure: {text}")

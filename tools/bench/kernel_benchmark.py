@@ -19,9 +19,10 @@ from pathlib import Path
 from time import thread_time_ns
 from typing import Any, NamedTuple, cast
 
-from qdialect.context import QContext
+from qdialect.context import new_context
 from qdialect.dialects.onnx import package
 from qdialect.errors import QError
+from qdialect.formats.mlir.read import read_module
 from qdialect.formats.onnx.write.engine import OrtEngine
 from qdialect.formats.onnx.write.model import write_model
 from qdialect.formats.onnx.write.node_times import executions
@@ -48,10 +49,15 @@ from qdialect.targets.onnxruntime_kernels import (
 )
 from qdialect.targets.price_table import Kernels
 
-Read = Callable[[str, QContext], Any]
 Shape = tuple[int, ...]
 Watch = Callable[[Sequence[Any], str], Iterable[Any]]
 """Passes what is gone through on, with what it is."""
+
+
+def unwatched(items: Sequence[Any], what: str) -> Iterable[Any]:
+    """Watches nothing."""
+    return items
+
 
 STATES = (FLOAT, "u8 i8", "u8 u8", "i8 i8")
 """Of contractions with weights; other ops are measured on floats and on codes."""
@@ -307,8 +313,6 @@ class Sample:
 class KernelBenchmark:
     """The measurements, of so many runs each."""
 
-    read: Read
-    new_context: Callable[[], QContext]
     runs: int = 10
 
     def measure(self, watch: Watch) -> Kernels:
@@ -339,7 +343,7 @@ class KernelBenchmark:
 
     def samples(self, case: Case, state: str, by_node: ByNode) -> Iterator[Sample]:
         """What a case took in a state, and what stood around it."""
-        module = self.read(case.text(FLOAT), self.new_context())
+        module = read_module(case.text(FLOAT), new_context())
         op = _last_op(module)
         work = contraction(op, state)
         made = works(op, state) if work is None else (work,)
@@ -375,9 +379,9 @@ class KernelBenchmark:
         return max(by_node.without(node) for node in ran if node.kind in _CONVOLUTIONS)
 
     def _model(self, text: str) -> bytes:
-        ctx = self.new_context()
+        ctx = new_context()
         try:
-            model = write_model(self.read(text, ctx), ctx).whole()
+            model = write_model(read_module(text, ctx), ctx).whole()
         except QError as error:
             error.notes = (*error.notes, f"the model to measure: {text}")
             raise
@@ -535,22 +539,24 @@ _RESOLUTION = 500.0
 """Nanoseconds below which the profiler tells nothing."""
 
 
-def fit(samples: Iterable[Sample]) -> dict[str, dict[str, dict[str, float]]]:
+def fit(
+    samples: Iterable[Sample], resolution: float = _RESOLUTION
+) -> dict[str, dict[str, dict[str, float]]]:
     """By kernel and state the nanoseconds of each term, of least squares of relative errors."""
     groups: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples:
         groups.setdefault(sample.work[:2], []).append(sample)
     found: dict[str, dict[str, dict[str, float]]] = {}
     for (kernel, state), group in sorted(groups.items()):
-        found.setdefault(kernel, {})[state] = _fitted(group)
+        found.setdefault(kernel, {})[state] = _fitted(group, resolution)
     return found
 
 
-def _fitted(group: Sequence[Sample]) -> dict[str, float]:
+def _fitted(group: Sequence[Sample], resolution: float) -> dict[str, float]:
     import numpy as np
 
     names = list(group[0].work.terms)
-    times = np.array([max(s.ns, _RESOLUTION) for s in group])
+    times = np.array([max(s.ns, resolution) for s in group])
     rows = np.array([[s.work.terms[n] for n in names] for s in group]) / times[:, None]
     found = non_negative(rows, np.ones(len(group)))
     return {n: float(f"{v:.4g}") for n, v in zip(names, found, strict=True) if v > 0}
