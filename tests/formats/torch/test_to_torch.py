@@ -359,7 +359,39 @@ def test_ops_of_pytorch_are_run_by_it() -> None:
     torch.export.export(module, (IMAGE,))
 
 
+def test_shapes_that_the_run_tells_are_computed() -> None:
+    class Positions(torch.nn.Module):
+        def forward(self, x: Any, mask: Any) -> Any:
+            batch, tokens, channels = x.shape
+            turn = torch.arange(tokens)[:, None] / 7 + torch.arange(channels)
+            heads = (x * turn.cos() + mask[..., None] * turn.sin()).view(batch, tokens, 2, -1)
+            return heads.transpose(1, 2).reshape(batch, -1), torch.ones(tokens, tokens).tril()
+
+    tokens = {1: torch.export.Dim("tokens", min=2, max=60)}
+    inputs = (torch.randn(2, 5, 4), torch.ones(2, 5))
+    exported = torch.export.export(Positions(), inputs, dynamic_shapes=(tokens, tokens))
+    model = qd.from_torch(exported)
+    kept = {op.op_type.data for op in model.function().walk() if isinstance(op, NodeOp)}
+    assert {"Shape", "Reshape", "Range", "Cos"} <= kept
+    module, longer = qd.to_torch(model), (torch.randn(2, 9, 4), torch.ones(2, 9))
+    for one, other in zip(Positions()(*longer), module(*longer), strict=True):
+        assert torch.allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 # -- bad input ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["NonZero", "GroupNormalization", "com.microsoft.BiasGelu"])
+def test_a_node_that_torch_has_no_form_of_is_named(name: str) -> None:
+    domain, _, op = name.rpartition(".")
+    kind = "tensor<2xf32>"
+    text = (
+        f"func.func @main(%x: {kind}) -> {kind} {{\n"
+        f'%y = "onnx.node"(%x) {{op_type = "{op}", domain = "{domain}"}} : ({kind}) -> {kind}\n'
+        f"func.return %y : {kind}\n}}"
+    )
+    with pytest.raises(qd.UnsupportedError, match=f"the ONNX op '{name}' has no form in PyTorch"):
+        qd.to_torch(model_of(text))
 
 
 def test_inputs_are_checked() -> None:

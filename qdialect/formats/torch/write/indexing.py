@@ -12,7 +12,7 @@ from qdialect.formats.torch.write.grid import Grid
 from qdialect.formats.torch.write.rows import Properties, Row, movement
 
 
-def _gather(p: Properties, x: Tensor, indices: Tensor) -> Tensor:
+def gather(p: Properties, x: Tensor, indices: Tensor) -> Tensor:
     """Negative indices count from the end; torch refuses what is outside."""
     axis: int = p["axis"] % x.dim()
     flat = indices.reshape(-1).to(torch.int64)
@@ -51,7 +51,7 @@ def lowest_code(grid: Grid) -> int:
 
 
 ROWS: Mapping[str, Row] = {
-    nn.GatherOp.name: movement(_gather),
+    nn.GatherOp.name: movement(gather),
     nn.SelectOp.name: movement(_select),
     nn.InsertOp.name: movement(_insert),
     nn.TableOp.name: Row(_table, codes=_table_codes, wide=False),

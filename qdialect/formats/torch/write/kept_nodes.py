@@ -1,13 +1,13 @@
-"""Nodes that were kept as they are: PyTorch's own, and ONNX's where torch has the op, one row
-an op.
+"""Nodes that were kept as they are: PyTorch's own, and of ONNX's those that a program of PyTorch
+is read as, that exporters compute shapes and masks with, and that quantizers write.
 
-Inputs come in ONNX order, None where absent.  Nodes with subgraphs, of other domains and
-without a row are refused by name.
+Inputs come in ONNX order, None where absent.  Any other node is an error that names it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -21,16 +21,17 @@ from qdialect.dialects.onnx import ELEMENTS, NodeOp, OpaqueType, ProtoAttr, pack
 from qdialect.dialects.torch import TorchNodeOp
 from qdialect.errors import UnsupportedError, Where
 from qdialect.formats.torch.evaluate import argument_of, flattened, overload_of
-from qdialect.formats.torch.write.rows import Results
+from qdialect.formats.torch.write.indexing import gather
+from qdialect.formats.torch.write.rows import Properties, Results
 from qdialect.formats.torch.write.tensor_types import broadcast_to, inner_dtype, integers
 from qdialect.ops.base import to_python
 from qdialect.ops.locations import op_where
 from qdialect.quant import element_type
 from qdialect.weights import BlobStore
 
-Inputs = Sequence[Tensor | None]
 Attributes = Mapping[str, Any]
-Function = Callable[[Attributes, Inputs], Results]
+Function = Callable[..., Results]
+"""Of the attributes of a node and its inputs."""
 
 
 class KeptNode(Module):
@@ -56,7 +57,7 @@ class KeptNode(Module):
         inputs: list[Tensor | None] = [None] * (max(self.positions, default=-1) + 1)
         for at, value in zip(self.positions, values, strict=True):
             inputs[at] = value
-        found = FUNCTIONS[self.op](self.attributes, inputs)
+        found = FUNCTIONS[self.op](self.attributes, *inputs)
         parts = [found] if isinstance(found, Tensor) else list(found)
         parts = [
             part if kind is None else part.to(kind)
@@ -111,8 +112,8 @@ def torch_layer(op: TorchNodeOp) -> TorchNode:
 
 def kept_layer(op: NodeOp, weights: BlobStore) -> KeptNode:
     """The layer of a node; UnsupportedError where torch has no form of it."""
-    domain = op.domain.data
-    name = f"{domain}.{op.op_type.data}" if domain not in ("", "ai.onnx") else op.op_type.data
+    domain = op.domain.data.removeprefix("ai.onnx")
+    name = f"{domain}.{op.op_type.data}" if domain else op.op_type.data
     if name not in FUNCTIONS or op.captures.data:
         raise UnsupportedError(
             f"the ONNX op '{name}' has no form in PyTorch",
@@ -150,116 +151,45 @@ def _value(name: str, attribute: Attribute, weights: BlobStore) -> Any:
 # -- elementwise ----------------------------------------------------------------------
 
 
-def _unary(function: Callable[[Tensor], Tensor]) -> Function:
-    return lambda a, x: function(_of(x, 0))
+def _plain(function: Callable[..., Tensor]) -> Function:
+    """A function of torch, of nodes without attributes."""
 
+    def call(a: Attributes, *inputs: Tensor) -> Tensor:
+        return function(*inputs)
 
-def _binary(function: Callable[[Tensor, Tensor], Tensor]) -> Function:
-    return lambda a, x: function(_of(x, 0), _of(x, 1))
+    return call
 
 
 def _folded(function: Callable[[Tensor, Tensor], Tensor]) -> Function:
-    def fold(a: Attributes, x: Inputs) -> Tensor:
-        result = _of(x, 0)
-        for index in range(1, len(x)):
-            result = function(result, _of(x, index))
-        return result
-
-    return fold
+    return _plain(lambda *inputs: reduce(function, inputs))
 
 
-def _of(inputs: Inputs, index: int) -> Tensor:
-    value = inputs[index]
-    assert value is not None
-    return value
+def _cast(a: Attributes, x: Tensor) -> Tensor:
+    kind = inner_dtype(ELEMENTS[a["to"]])
+    return x.bool() if kind is torch.bool else x.to(kind)
 
 
-def _given(inputs: Inputs, index: int) -> Tensor | None:
-    return inputs[index] if index < len(inputs) else None
-
-
-def _cast(a: Attributes, x: Inputs) -> Tensor:
-    value, kind = _of(x, 0), inner_dtype(ELEMENTS[a["to"]])
-    return value.bool() if kind is torch.bool else value.to(kind)
-
-
-def _cast_like(a: Attributes, x: Inputs) -> Tensor:
-    return _of(x, 0).to(_of(x, 1).dtype)
-
-
-def _mod(a: Attributes, x: Inputs) -> Tensor:
-    function = torch.fmod if a.get("fmod") else torch.remainder
-    return function(_of(x, 0), _of(x, 1))
-
-
-def _power(a: Tensor, b: Tensor) -> Tensor:
-    return (a ** b.to(a.dtype) if a.is_floating_point() else a.double() ** b).to(a.dtype)
-
-
-def _clip(a: Attributes, x: Inputs) -> Tensor:
-    value, low, high = _of(x, 0), _given(x, 1), _given(x, 2)
-    value = value if low is None else torch.maximum(value, low)
-    return value if high is None else torch.minimum(value, high)
-
-
-def _is_inf(a: Attributes, x: Inputs) -> Tensor:
-    value = _of(x, 0)
-    above = (value == torch.inf) & bool(a.get("detect_positive", 1))
-    return above | ((value == -torch.inf) & bool(a.get("detect_negative", 1)))
-
-
-def _mish(x: Tensor) -> Tensor:
-    return x * F.softplus(x).tanh()
-
-
-def _fast_gelu(a: Attributes, x: Inputs) -> Tensor:
-    value, bias = _of(x, 0), _given(x, 1)
-    return F.gelu(value if bias is None else value + bias, approximate="tanh")
-
-
-def _bias_gelu(a: Attributes, x: Inputs) -> Tensor:
-    return F.gelu(_of(x, 0) + _of(x, 1))
-
-
-def _quick_gelu(a: Attributes, x: Inputs) -> Tensor:
-    return _of(x, 0) * (_of(x, 0) * a.get("alpha", 1.702)).sigmoid()
-
-
-def _selu(a: Attributes, x: Inputs) -> Tensor:
-    value = _of(x, 0)
-    alpha, gamma = a.get("alpha", 1.6732631921768188), a.get("gamma", 1.0507010221481323)
-    return gamma * torch.where(value > 0, value, alpha * value.clamp(max=0).expm1())
-
-
-def _celu(a: Attributes, x: Inputs) -> Tensor:
-    return F.celu(_of(x, 0), a.get("alpha", 1.0))
-
-
-def _thresholded(a: Attributes, x: Inputs) -> Tensor:
-    value = _of(x, 0)
-    return torch.where(value > a.get("alpha", 1.0), value, 0)
-
-
-def _softmax(a: Attributes, x: Inputs) -> Tensor:
-    return _of(x, 0).softmax(a.get("axis", -1))
-
-
-def _divide(a: Attributes, x: Inputs) -> Tensor:
+def _divide(x: Tensor, by: Tensor) -> Tensor:
     """Integers truncate towards zero."""
-    first, second = _of(x, 0), _of(x, 1)
-    if first.is_floating_point():
-        return first / second
-    return torch.div(first, second, rounding_mode="trunc")
+    return x / by if x.is_floating_point() else torch.div(x, by, rounding_mode="trunc")
 
 
-def _log_softmax(a: Attributes, x: Inputs) -> Tensor:
-    return _of(x, 0).log_softmax(a.get("axis", -1))
+def _mod(a: Attributes, x: Tensor, by: Tensor) -> Tensor:
+    return torch.fmod(x, by) if a.get("fmod") else torch.remainder(x, by)
 
 
-def _shrink(a: Attributes, x: Inputs) -> Tensor:
-    value, lambd, bias = _of(x, 0), a.get("lambd", 0.5), a.get("bias", 0.0)
-    below = torch.where(value < -lambd, value + bias, 0)
-    return torch.where(value > lambd, value - bias, below)
+def _power(x: Tensor, by: Tensor) -> Tensor:
+    return (x ** by.to(x.dtype) if x.is_floating_point() else x.double() ** by).to(x.dtype)
+
+
+def _clip(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+    x = x if low is None else torch.maximum(x, low)
+    return x if high is None else torch.minimum(x, high)
+
+
+def _is_inf(a: Attributes, x: Tensor) -> Tensor:
+    above = (x == torch.inf) & bool(a.get("detect_positive", 1))
+    return above | ((x == -torch.inf) & bool(a.get("detect_negative", 1)))
 
 
 def _along(values: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -270,174 +200,176 @@ def _along(values: Tensor, x: Tensor, axis: int) -> Tensor:
     return values.reshape(shape)
 
 
-def _quantize(a: Attributes, x: Inputs) -> Tensor:
-    value, axis, zero = _of(x, 0), a.get("axis", 1), _given(x, 2)
-    kind = torch.uint8 if zero is None else zero.dtype
-    steps = (value / _along(_of(x, 1), value, axis)).round().double()
-    steps = steps if zero is None else steps + _along(zero, value, axis)
+def _quantize(a: Attributes, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+    axis, kind = a.get("axis", 1), torch.uint8 if zero is None else zero.dtype
+    steps = (x / _along(scale, x, axis)).round().double()
+    steps = steps if zero is None else steps + _along(zero, x, axis)
     limits = torch.iinfo(kind)
     return torch.where(steps.isnan(), limits.min, steps.clamp(limits.min, limits.max)).to(kind)
 
 
-def _dequantize(a: Attributes, x: Inputs) -> Tensor:
-    codes, scale, axis, zero = _of(x, 0), _of(x, 1), a.get("axis", 1), _given(x, 2)
-    steps = codes.double() if zero is None else codes.double() - _along(zero, codes, axis)
-    return steps.to(scale.dtype) * _along(scale, codes, axis)
+def _dequantize(a: Attributes, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+    axis = a.get("axis", 1)
+    steps = x.double() if zero is None else x.double() - _along(zero, x, axis)
+    return steps.to(scale.dtype) * _along(scale, x, axis)
+
+
+def _fast_gelu(x: Tensor, bias: Tensor | None = None) -> Tensor:
+    return F.gelu(x if bias is None else x + bias, approximate="tanh")
+
+
+def _softmax(a: Attributes, x: Tensor) -> Tensor:
+    return x.softmax(a.get("axis", -1))
+
+
+def _log_softmax(a: Attributes, x: Tensor) -> Tensor:
+    return x.log_softmax(a.get("axis", -1))
+
+
+def _einsum(a: Attributes, *inputs: Tensor) -> Tensor:
+    return torch.einsum(a["equation"], *inputs)
 
 
 # -- shapes and indices -----------------------------------------------------------------
 
 
-def _shape(a: Attributes, x: Inputs) -> Tensor:
-    value = _of(x, 0)
-    extents = list(value.shape)[a.get("start", 0) : a.get("end", value.dim())]
-    return torch.tensor(extents, dtype=torch.int64, device=value.device)
+def _shape(a: Attributes, x: Tensor) -> Tensor:
+    extents = list(x.shape)[a.get("start", 0) : a.get("end", x.dim())]
+    return torch.tensor(extents, dtype=torch.int64, device=x.device)
 
 
-def _size(a: Attributes, x: Inputs) -> Tensor:
-    return torch.tensor(_of(x, 0).numel(), dtype=torch.int64, device=_of(x, 0).device)
-
-
-def _constant_of_shape(a: Attributes, x: Inputs) -> Tensor:
+def _constant_of_shape(a: Attributes, shape: Tensor) -> Tensor:
     value: Any = (a.get("value") or [0.0])[0]
-    return torch.full(integers(_of(x, 0)), value, device=_of(x, 0).device)
+    return torch.full(integers(shape), value, device=shape.device)
 
 
-def _range(a: Attributes, x: Inputs) -> Tensor:
-    start, stop, step = (_of(x, n).item() for n in range(3))
-    kind = _of(x, 0).dtype
-    count = max(-int(-(stop - start) // step), 0)
-    places = torch.arange(count, device=_of(x, 0).device)
-    return (start + places * step).to(kind)
+def _range(a: Attributes, start: Tensor, stop: Tensor, step: Tensor) -> Tensor:
+    first, last, by = (t.item() for t in (start, stop, step))
+    count = max(-int(-(last - first) // by), 0)
+    return (first + torch.arange(count, device=start.device) * by).to(start.dtype)
 
 
-def _expand(a: Attributes, x: Inputs) -> Tensor:
-    return broadcast_to(_of(x, 0), integers(_of(x, 1)))
+def _reshape(a: Attributes, x: Tensor, shape: Tensor) -> Tensor:
+    """An extent of 0 is that of the operand."""
+    given = enumerate(integers(shape))
+    return x.reshape([n if n or a.get("allowzero") else x.size(axis) for axis, n in given])
 
 
-def _tile(a: Attributes, x: Inputs) -> Tensor:
-    return _of(x, 0).tile(integers(_of(x, 1)))
+def _expand(a: Attributes, x: Tensor, shape: Tensor) -> Tensor:
+    return broadcast_to(x, integers(shape))
 
 
-def _slice(a: Attributes, x: Inputs) -> Tensor:
-    value = _of(x, 0)
-    starts, stops = integers(_of(x, 1)), integers(_of(x, 2))
-    axes, steps = _given(x, 3), _given(x, 4)
-    along = range(len(starts)) if axes is None else integers(axes)
-    by = [1] * len(starts) if steps is None else integers(steps)
-    for axis, start, stop, step in zip(along, starts, stops, by, strict=True):
-        places = range(*slice(start, stop, step).indices(value.shape[axis]))
-        index = torch.tensor(list(places), dtype=torch.int64, device=value.device)
-        value = value.index_select(axis, index)
-    return value
+def _concat(a: Attributes, *parts: Tensor) -> Tensor:
+    return torch.cat(parts, a["axis"])
 
 
-def _axes(a: Attributes, x: Inputs) -> list[int]:
-    given = _given(x, 1)
-    return list(a.get("axes") or ()) if given is None else integers(given)
+def _tile(a: Attributes, x: Tensor, repeats: Tensor) -> Tensor:
+    return x.tile(integers(repeats))
 
 
-def _squeeze(a: Attributes, x: Inputs) -> Tensor:
-    axes = _axes(a, x)
-    return _of(x, 0).squeeze(tuple(axes)) if axes else _of(x, 0).squeeze()
+def _slice(
+    a: Attributes,
+    x: Tensor,
+    starts: Tensor,
+    stops: Tensor,
+    axes: Tensor | None = None,
+    steps: Tensor | None = None,
+) -> Tensor:
+    count = starts.numel()
+    along = range(count) if axes is None else integers(axes)
+    by = [1] * count if steps is None else integers(steps)
+    for axis, start, stop, step in zip(along, integers(starts), integers(stops), by, strict=True):
+        places = range(*slice(start, stop, step).indices(x.shape[axis]))
+        x = x.index_select(axis, torch.tensor(list(places), dtype=torch.int64, device=x.device))
+    return x
 
 
-def _unsqueeze(a: Attributes, x: Inputs) -> Tensor:
-    value = _of(x, 0)
-    axes = _axes(a, x)
-    for axis in sorted(axis % (value.dim() + len(axes)) for axis in axes):
-        value = value.unsqueeze(axis)
-    return value
+def _axes(a: Attributes, axes: Tensor | None) -> list[int]:
+    return list(a.get("axes") or ()) if axes is None else integers(axes)
 
 
-def _gather(a: Attributes, x: Inputs) -> Tensor:
-    value, indices = _of(x, 0), _of(x, 1)
-    axis: int = a.get("axis", 0) % value.dim()
-    flat = indices.reshape(-1).to(torch.int64)
-    taken = value.index_select(axis, torch.where(flat < 0, flat + value.size(axis), flat))
-    return taken.reshape((*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))
+def _squeeze(a: Attributes, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    along = _axes(a, axes)
+    return x.squeeze(tuple(along)) if along else x.squeeze()
 
 
-def _gather_elements(a: Attributes, x: Inputs) -> Tensor:
-    value, indices = _of(x, 0), _of(x, 1).to(torch.int64)
+def _unsqueeze(a: Attributes, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    along = _axes(a, axes)
+    for axis in sorted(axis % (x.dim() + len(along)) for axis in along):
+        x = x.unsqueeze(axis)
+    return x
+
+
+def _from_start(indices: Tensor, count: int) -> Tensor:
+    """Indices, of which negative ones count from the end."""
+    indices = indices.to(torch.int64)
+    return torch.where(indices < 0, indices + count, indices)
+
+
+def _gather(a: Attributes, x: Tensor, indices: Tensor) -> Tensor:
+    return gather(Properties({"axis": a.get("axis", 0)}), x, indices)
+
+
+def _gather_elements(a: Attributes, x: Tensor, indices: Tensor) -> Tensor:
     axis: int = a.get("axis", 0)
-    return value.gather(axis, torch.where(indices < 0, indices + value.size(axis), indices))
+    return x.gather(axis, _from_start(indices, x.size(axis)))
 
 
-def _gather_nd(a: Attributes, x: Inputs) -> Tensor:
-    value, indices, batch = _of(x, 0), _of(x, 1).to(torch.int64), a.get("batch_dims", 0)
-    if batch:
-        found = [_gather_nd({"batch_dims": batch - 1}, p) for p in zip(value, indices, strict=True)]
-        return torch.stack(found)
-    return value[tuple(indices.unbind(-1))]
+def _gather_nd(a: Attributes, x: Tensor, indices: Tensor) -> Tensor:
+    if batch := a.get("batch_dims", 0):
+        pairs = zip(x, indices, strict=True)
+        return torch.stack([_gather_nd({"batch_dims": batch - 1}, *pair) for pair in pairs])
+    return x[tuple(indices.to(torch.int64).unbind(-1))]
 
 
 _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
-def _scatter_elements(a: Attributes, x: Inputs) -> Tensor:
-    value, indices = _of(x, 0), _of(x, 1).to(torch.int64)
+def _scatter_elements(a: Attributes, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     axis: int = a.get("axis", 0)
-    indices = torch.where(indices < 0, indices + value.size(axis), indices)
-    kind = a.get("reduction", "none")
+    places, kind = _from_start(indices, x.size(axis)), a.get("reduction", "none")
     if kind == "none":
-        return value.scatter(axis, indices, _of(x, 2))
-    return value.scatter_reduce(axis, indices, _of(x, 2), _REDUCE[kind])
+        return x.scatter(axis, places, updates)
+    return x.scatter_reduce(axis, places, updates, _REDUCE[kind])
 
 
-def _scatter_nd(a: Attributes, x: Inputs) -> Tensor:
+def _scatter_nd(a: Attributes, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     kind = a.get("reduction", "none")
     if kind not in ("none", "add"):
         raise UnsupportedError(f"ScatterND that takes the {kind} has no form in PyTorch")
-    places = tuple(_of(x, 1).to(torch.int64).unbind(-1))
-    return _of(x, 0).index_put(places, _of(x, 2), accumulate=kind == "add")
+    places = tuple(indices.to(torch.int64).unbind(-1))
+    return x.index_put(places, updates, accumulate=kind == "add")
 
 
-def _one_hot(a: Attributes, x: Inputs) -> Tensor:
-    indices, values = _of(x, 0).to(torch.int64), _of(x, 2)
-    depth = integers(_of(x, 1))[0]
-    axis = a.get("axis", -1)
-    places = torch.arange(depth, device=indices.device)
-    hot = torch.where(indices < 0, indices + depth, indices).unsqueeze(-1) == places
-    return torch.where(hot, values[1], values[0]).movedim(-1, axis)
+def _one_hot(a: Attributes, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
+    count = integers(depth)[0]
+    places = torch.arange(count, device=indices.device)
+    hot = _from_start(indices, count).unsqueeze(-1) == places
+    return torch.where(hot, values[1], values[0]).movedim(-1, a.get("axis", -1))
 
 
-def _non_zero(a: Attributes, x: Inputs) -> Tensor:
-    return _of(x, 0).nonzero().T
-
-
-def _trilu(a: Attributes, x: Inputs) -> Tensor:
-    diagonal = _given(x, 1)
+def _trilu(a: Attributes, x: Tensor, diagonal: Tensor | None = None) -> Tensor:
     offset = 0 if diagonal is None else integers(diagonal)[0]
-    return torch.triu(_of(x, 0), offset) if a.get("upper", 1) else torch.tril(_of(x, 0), offset)
+    return torch.triu(x, offset) if a.get("upper", 1) else torch.tril(x, offset)
 
 
-def _cumulative(a: Attributes, x: Inputs) -> Tensor:
-    value, axis = _of(x, 0), integers(_of(x, 1))[0]
-    value = value.flip(axis) if a.get("reverse") else value
-    total = value.cumsum(axis)
-    total = total - value if a.get("exclusive") else total
+def _cumulative(a: Attributes, x: Tensor, along: Tensor) -> Tensor:
+    axis = integers(along)[0]
+    x = x.flip(axis) if a.get("reverse") else x
+    total = x.cumsum(axis)
+    total = total - x if a.get("exclusive") else total
     return total.flip(axis) if a.get("reverse") else total
-
-
-def _where(a: Attributes, x: Inputs) -> Tensor:
-    return torch.where(_of(x, 0), _of(x, 1), _of(x, 2))
-
-
-def _concat(a: Attributes, x: Inputs) -> Tensor:
-    return torch.cat([part for part in x if part is not None], a["axis"])
 
 
 # -- reductions and norms -----------------------------------------------------------------
 
 
 def _reduced(function: Callable[[Tensor, list[int], bool], Tensor]) -> Function:
-    def reduce(a: Attributes, x: Inputs) -> Tensor:
-        value, axes = _of(x, 0), _axes(a, x)
-        if not axes and a.get("noop_with_empty_axes"):
-            return value
-        along = axes or list(range(value.dim()))
-        return function(value, along, bool(a.get("keepdims", 1)))
+    def reduce(a: Attributes, x: Tensor, axes: Tensor | None = None) -> Tensor:
+        along = _axes(a, axes)
+        if not along and a.get("noop_with_empty_axes"):
+            return x
+        return function(x, along or list(range(x.dim())), bool(a.get("keepdims", 1)))
 
     return reduce
 
@@ -448,156 +380,71 @@ def _product(x: Tensor, axes: list[int], keep: bool) -> Tensor:
     return x
 
 
-def _instance_norm(a: Attributes, x: Inputs) -> Tensor:
-    return F.instance_norm(_of(x, 0), weight=_of(x, 1), bias=_of(x, 2), eps=a.get("epsilon", 1e-5))
-
-
-def _group_norm(a: Attributes, x: Inputs) -> Tensor:
-    value, scale, bias = _of(x, 0), _of(x, 1), _of(x, 2)
-    repeats = value.shape[1] // scale.shape[0]
-    weights = (t.repeat_interleave(repeats) for t in (scale, bias))
-    return F.group_norm(value, a["num_groups"], *weights, eps=a.get("epsilon", 1e-5))
-
-
-def _rms_norm(a: Attributes, x: Inputs) -> Tensor:
-    value = _of(x, 0)
-    axes = list(range(a.get("axis", -1) % value.dim(), value.dim()))
-    mean = (value * value).mean(axes, keepdim=True)
-    return value / (mean + a.get("epsilon", 1e-5)).sqrt() * _of(x, 1)
-
-
-def _lp_norm(a: Attributes, x: Inputs) -> Tensor:
-    value, axis = _of(x, 0), a.get("axis", -1)
-    if a.get("p", 2) == 1:
-        return value / value.abs().sum(axis, keepdim=True)
-    return value / (value * value).sum(axis, keepdim=True).sqrt()
-
-
-def _matmul(a: Tensor, b: Tensor) -> Tensor:
-    return a @ b
-
-
-def _einsum(a: Attributes, x: Inputs) -> Tensor:
-    return torch.einsum(a["equation"], *(part for part in x if part is not None))
-
-
-def _global_max_pool(x: Tensor) -> Tensor:
-    return x.amax(tuple(range(2, x.dim())), keepdim=True)
+def _instance_norm(a: Attributes, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    return F.instance_norm(x, weight=scale, bias=bias, eps=a.get("epsilon", 1e-5))
 
 
 FUNCTIONS: Mapping[str, Function] = {
     **{
-        name: _unary(function)
-        for name, function in {
-            "Abs": torch.abs,
-            "Acos": torch.acos,
-            "Acosh": torch.acosh,
-            "Asin": torch.asin,
-            "Asinh": torch.asinh,
-            "Atan": torch.atan,
-            "Atanh": torch.atanh,
-            "Ceil": torch.ceil,
-            "Cos": torch.cos,
-            "Cosh": torch.cosh,
-            "Erf": torch.erf,
-            "Exp": torch.exp,
-            "Floor": torch.floor,
-            "GlobalMaxPool": _global_max_pool,
-            "Identity": torch.clone,
-            "IsNaN": torch.isnan,
-            "Log": torch.log,
-            "Mish": _mish,
-            "Neg": torch.neg,
-            "Not": torch.logical_not,
-            "Reciprocal": torch.reciprocal,
-            "Relu": torch.relu,
-            "Round": torch.round,
-            "Sigmoid": torch.sigmoid,
-            "Sign": torch.sign,
-            "Sin": torch.sin,
-            "Sinh": torch.sinh,
-            "Softsign": F.softsign,
-            "Sqrt": torch.sqrt,
-            "Tan": torch.tan,
-            "Tanh": torch.tanh,
-        }.items()
+        name: _plain(getattr(torch, name.lower()))
+        for name in (
+            *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh"),
+            *("Erf", "Exp", "Floor", "IsNaN", "Log", "Neg", "Reciprocal", "Relu", "Round"),
+            *("Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Tan", "Tanh"),
+            *("Add", "Sub", "Mul", "MatMul", "Greater", "Less", "Where"),
+        )
     },
-    **{
-        name: _binary(function)
-        for name, function in {
-            "And": torch.logical_and,
-            "Or": torch.logical_or,
-            "Xor": torch.logical_xor,
-            "Add": torch.add,
-            "Sub": torch.sub,
-            "Mul": torch.mul,
-            "BitwiseAnd": torch.bitwise_and,
-            "BitwiseOr": torch.bitwise_or,
-            "BitwiseXor": torch.bitwise_xor,
-            "Equal": torch.eq,
-            "Greater": torch.gt,
-            "GreaterOrEqual": torch.ge,
-            "Less": torch.lt,
-            "LessOrEqual": torch.le,
-            "MatMul": _matmul,
-            "Pow": _power,
-        }.items()
-    },
+    "And": _plain(torch.logical_and),
+    "Not": _plain(torch.logical_not),
+    "Or": _plain(torch.logical_or),
+    "Xor": _plain(torch.logical_xor),
+    "BitwiseAnd": _plain(torch.bitwise_and),
+    "BitwiseOr": _plain(torch.bitwise_or),
+    "BitwiseXor": _plain(torch.bitwise_xor),
     "Cast": _cast,
-    "CastLike": _cast_like,
-    "Celu": _celu,
-    "Clip": _clip,
+    "Clip": _plain(_clip),
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
     "CumSum": _cumulative,
     "DequantizeLinear": _dequantize,
-    "Div": _divide,
+    "Div": _plain(_divide),
     "Einsum": _einsum,
+    "Equal": _plain(torch.eq),
     "Expand": _expand,
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
-    "GroupNormalization": _group_norm,
+    "GreaterOrEqual": _plain(torch.ge),
+    "Identity": _plain(torch.clone),
     "InstanceNormalization": _instance_norm,
     "IsInf": _is_inf,
+    "LessOrEqual": _plain(torch.le),
     "LogSoftmax": _log_softmax,
-    "LpNormalization": _lp_norm,
     "Max": _folded(torch.maximum),
     "Min": _folded(torch.minimum),
     "Mod": _mod,
-    "NonZero": _non_zero,
     "OneHot": _one_hot,
+    "Pow": _plain(_power),
     "QuantizeLinear": _quantize,
-    "RMSNormalization": _rms_norm,
     "Range": _range,
-    "ReduceL1": _reduced(lambda x, axes, keep: x.abs().sum(axes, keepdim=keep)),
     "ReduceL2": _reduced(lambda x, axes, keep: (x * x).sum(axes, keepdim=keep).sqrt()),
-    "ReduceLogSum": _reduced(lambda x, axes, keep: x.sum(axes, keepdim=keep).log()),
     "ReduceLogSumExp": _reduced(lambda x, axes, keep: x.logsumexp(axes, keepdim=keep)),
     "ReduceMax": _reduced(lambda x, axes, keep: x.amax(axes, keepdim=keep)),
     "ReduceMean": _reduced(lambda x, axes, keep: x.mean(axes, keepdim=keep)),
     "ReduceMin": _reduced(lambda x, axes, keep: x.amin(axes, keepdim=keep)),
     "ReduceProd": _reduced(_product),
     "ReduceSum": _reduced(lambda x, axes, keep: x.sum(axes, keepdim=keep)),
-    "ReduceSumSquare": _reduced(lambda x, axes, keep: (x * x).sum(axes, keepdim=keep)),
+    "Reshape": _reshape,
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
-    "Selu": _selu,
     "Shape": _shape,
-    "Shrink": _shrink,
-    "Size": _size,
     "Slice": _slice,
     "Softmax": _softmax,
     "Squeeze": _squeeze,
-    "Sum": _folded(torch.add),
-    "ThresholdedRelu": _thresholded,
     "Tile": _tile,
     "Trilu": _trilu,
     "Unsqueeze": _unsqueeze,
-    "Where": _where,
-    "com.microsoft.BiasGelu": _bias_gelu,
-    "com.microsoft.FastGelu": _fast_gelu,
-    "com.microsoft.Gelu": lambda a, x: F.gelu(_of(x, 0)),
-    "com.microsoft.QuickGelu": _quick_gelu,
+    "com.microsoft.FastGelu": _plain(_fast_gelu),
+    "com.microsoft.Gelu": _plain(F.gelu),
 }
 """By domain (of others than ONNX) and op type."""
