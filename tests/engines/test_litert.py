@@ -14,9 +14,9 @@ pytest.importorskip("ai_edge_litert")
 from qdialect.context import new_context
 from qdialect.engines.installed import local_engine, missing
 from qdialect.engines.litert import InChild, new_child
-from qdialect.engines.timing import FileTimes, random_arrays, time_files
-from qdialect.errors import InputError, QError, UsageError
+from qdialect.errors import InputError, QError
 from qdialect.formats.mlir.read import read_module
+from tests.support.model_inputs import random_arrays
 from tests.support.tflite_models import model, op, run_litert, tensor
 
 ENGINES = ("litert-xnn", "litert-opt", "litert-ref")
@@ -172,35 +172,6 @@ def test_a_hang_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
         file.nanoseconds(codes(file), runs=10**9)
     assert "QDIALECT_ENGINE_TIMEOUT=SECONDS gives it more time" in error.value.notes
     assert not file.child.alive
-
-
-def test_files_are_timed_in_turns(tmp_path: Path) -> None:
-    files = [tmp_path / "a.tflite", tmp_path / "b.tflite"]
-    files[0].write_bytes(convolution(side=4))
-    files[1].write_bytes(convolution(side=64))
-    small, large = time_files(files, seconds=0, fewest=3)
-    assert isinstance(small, FileTimes) and len(small.turns) == len(large.turns) == 3
-    assert small.engine == "litert-xnn" and large.ratio(small) > 2
-    with pytest.raises(UsageError, match=r"use .onnx or .tflite"):
-        time_files([tmp_path / "c.pt2"])
-
-
-def test_tflite_and_onnx_are_timed_together(tmp_path: Path) -> None:
-    onnx = pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
-    helper = onnx.helper
-    entry = [helper.make_tensor_value_info(n, 1, [1, 4]) for n in "abd"]
-    node = helper.make_node("Sub", ["a", "b"], ["d"])
-    graph = helper.make_graph([node], "g", entry[:2], entry[2:])
-    imports = [helper.make_opsetid("", 13)]
-    made = helper.make_model(graph, opset_imports=imports, ir_version=8)
-    (tmp_path / "a.onnx").write_bytes(made.SerializeToString())
-    (tmp_path / "a.tflite").write_bytes(two_results())
-    inputs = {"a": np.ones((1, 4), np.float32), "b": np.ones((1, 4), np.float32)}
-    files = [tmp_path / "a.onnx", tmp_path / "a.tflite"]
-    found = time_files(files, inputs, seconds=0, fewest=2)
-    assert [each.engine for each in found] == ["onnxruntime", "litert-xnn"]
-    assert all(time > 0 for each in found for time in each.turns)
 
 
 NODES = """

@@ -16,7 +16,6 @@ from time import monotonic
 
 from qdialect.engines.child import Child
 from qdialect.engines.litert import DEFAULT, InChild, new_child
-from qdialect.engines.timing import random_arrays
 from qdialect.errors import InputError
 from qdialect.formats.tflite.model import File, Operator
 from qdialect.formats.tflite.write import file_bytes
@@ -32,6 +31,7 @@ from qdialect.targets.litert_kernels import (
 )
 from qdialect.targets.onnxruntime_kernels import cast_work, elementwise
 from qdialect.targets.price_table import Kernels, Prices, PriceTable
+from tests.support.model_inputs import random_arrays
 from tools.bench.kernel_benchmark import Sample, Watch, fit, unwatched
 from tools.bench.litert_cases import CHANNELS, SIDES, Case, cases, one
 from tools.bench.litert_works import Works, is_warm, near
