@@ -69,19 +69,6 @@ class Prices:
     apart: Mapping[str, float] = field(default_factory=dict[str, float])
     channels: Mapping[str, Pair] = field(default_factory=dict[str, Pair])
 
-    def to_json(self) -> str:
-        """One op to a line, in order."""
-
-        def section(prices: Mapping[Any, Any]) -> str:
-            lines = [f'    "{k}": {json.dumps(prices[k])}' for k in sorted(prices)]
-            return "{\n" + ",\n".join(lines) + "\n   }" if lines else "{}"
-
-        head = {"elements": self.elements, "unit_ns": self.unit_ns}
-        rows = [f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in head.items()]
-        for name in ("codes", "floats", "forms", "transposed", "apart", "channels"):
-            rows.append(f'   "{name}": {section(getattr(self, name))}')
-        return "  {\n" + ",\n".join(rows) + "\n  }"
-
 
 @dataclass(frozen=True)
 class PriceTable:
@@ -143,25 +130,6 @@ class PriceTable:
         """What an execution of a kernel takes; None where it was not measured in this state."""
         each = self.kernels.get(kernel, {}).get(state)
         return None if each is None else sum(each.get(n, 0.0) * v for n, v in terms.items())
-
-    def to_json(self) -> str:
-        """The text of the file."""
-        head = {
-            "version": VERSION,
-            "target": self.target,
-            "runtime": self.runtime,
-            "cpu": self.cpu,
-        }
-        rows = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in head.items()]
-        rows.append(' "sizes": [\n' + ",\n".join(each.to_json() for each in self.sizes) + "\n ]")
-        kernels = [f"  {json.dumps(name)}: {_lines(self.kernels[name])}" for name in self.kernels]
-        rows.append(' "kernels": {\n' + ",\n".join(kernels) + "\n }")
-        return "{\n" + ",\n".join(rows) + "\n}\n"
-
-
-def _lines(states: Mapping[str, Mapping[str, float]]) -> str:
-    each = [f"   {json.dumps(state)}: {json.dumps(dict(states[state]))}" for state in states]
-    return "{\n" + ",\n".join(each) + "\n  }"
 
 
 def nearest(measured: Mapping[int, Any], number: float) -> Any:

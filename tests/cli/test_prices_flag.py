@@ -10,6 +10,7 @@ import pytest
 
 from qdialect.targets.price_table import shipped_prices
 from tests.support.commands import call, qopt
+from tests.support.price_files import table_text
 
 
 def kinds(path: Path) -> set[str]:
@@ -18,7 +19,7 @@ def kinds(path: Path) -> set[str]:
 
 def test_a_table_of_prices_is_used(net: Path, tmp_path: Path) -> None:
     path, out = tmp_path / "p.json", tmp_path / "o.onnx"
-    path.write_text(shipped_prices("onnxruntime").to_json())
+    path.write_text(table_text(shipped_prices("onnxruntime")))
     result = call(qopt, "optimize", str(net), "-o", str(out), f"--prices={path}")
     assert result.code == 0, result.err
 
@@ -28,7 +29,7 @@ def test_auto_is_the_form_that_costs_less(
     net: Path, tmp_path: Path, pair: list[int], kernel: bool
 ) -> None:
     path, out = tmp_path / "p.json", tmp_path / "o.onnx"
-    table = json.loads(shipped_prices("onnxruntime").to_json())
+    table = json.loads(table_text(shipped_prices("onnxruntime")))
     sizes = [each | {"forms": {"nn.conv2d": pair}} for each in table["sizes"]]
     path.write_text(json.dumps(table | {"sizes": sizes}))
     arguments = ["optimize", str(net), "-o", str(out), "--numerics=ties", f"--prices={path}"]

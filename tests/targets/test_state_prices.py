@@ -13,6 +13,7 @@ import qdialect as qd
 from qdialect.formats.mlir.read import read_module
 from qdialect.ops.base import NNOp
 from qdialect.targets.price_table import parse_prices, shipped_prices
+from tests.support.price_files import table_text
 
 TARGET = qd.get_target("onnxruntime")
 STATES = ("float", "u8 i8", "i8 i8", "dynamic")
@@ -220,7 +221,7 @@ def test_what_was_not_measured_has_no_price() -> None:
 
 
 def test_a_price_is_the_sum_of_its_terms() -> None:
-    data = json.loads(shipped_prices("onnxruntime").to_json())
+    data = json.loads(table_text(shipped_prices("onnxruntime")))
     data["kernels"] = {"nn.exp": {"float": {"node": 100, "element": 0.5}}}
     target = TARGET.with_prices(parse_prices(json.dumps(data)))
     assert target.state_price(unary("nn.exp", 10, 20), "float") == 100 + 0.5 * 200

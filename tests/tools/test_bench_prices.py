@@ -11,6 +11,7 @@ from qdialect.formats.tflite.read import read_bytes
 from qdialect.formats.tflite.write import file_bytes
 from qdialect.targets.litert_kernels import CODES, CODES_16, DYNAMIC, FLOAT, I8, I16
 from qdialect.targets.price_table import parse_prices, read_prices, shipped_prices
+from tests.support.price_files import table_text
 from tools.bench import litert_prices, prices
 from tools.bench.litert_cases import Case, cases, one
 from tools.bench.litert_works import Works, predicted, priced
@@ -62,7 +63,7 @@ def test_prices_of_litert_are_measured(monkeypatch: pytest.MonkeyPatch, tmp_path
     path = tmp_path / "p.json"
     assert prices.main(["--engine=litert", "--rounds=1", "-o", str(path)]) == 0
     found = read_prices(path, "litert")
-    assert parse_prices(found.to_json()) == found
+    assert parse_prices(table_text(found)) == found
     assert found.kernels["run"][CODES]["node"] > 0 and found.sizes[0].codes["nn.add"] > 0
     # An op that XNNPACK does not take is priced too, and the way there and back.
     assert CODES in found.kernels["nn.maximum"] and CODES in found.kernels["leave"]

@@ -13,6 +13,7 @@ from typing import Any
 
 from qdialect.cli.terminal import progress
 from qdialect.weights import save_text
+from tests.support.price_files import table_text
 from tools.bench.litert_prices import LitertBenchmark
 from tools.bench.price_benchmark import Benchmark
 
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         benchmark = Benchmark(max(options.rounds, 1))
     prices = benchmark.measure(_watch)
-    save_text(options.output_file, prices.to_json())
+    save_text(options.output_file, table_text(prices))
     units = ", ".join(f"{each.unit_ns:.2g} of {each.elements}" for each in prices.sizes)
     print(f"{options.output_file}: prices of {prices.target} {prices.runtime} on {prices.cpu}")
     print(f"a rescale takes, in ns per element: {units}")
