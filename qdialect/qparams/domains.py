@@ -132,11 +132,6 @@ class Domain:
         return _parsed(text)
 
     @property
-    def is_any(self) -> bool:
-        """Whether every quantized tensor is inside."""
-        return self == ANY_DOMAIN
-
-    @property
     def is_storage(self) -> bool:
         """Whether all qparams on its storages are inside, which have no bounds."""
         return self == Domain(self.storages, frozenset(Layout)) and all(

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, f32, i1, i32, i64
+from xdsl.dialects.builtin import f32, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.lowerings.emitter import element_of, integer_type, ranked
+from qdialect.lowerings.emitter import element_of, ranked
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.floats.algebra import Algebra, Function, Logic, Order, Pair
 from qdialect.lowerings.floats.writer import Compute, FloatWriter, Reduction
@@ -238,8 +238,3 @@ def matrix(e: Emitter, x: LaidOut) -> tuple[SSAValue, bool]:
     if x.array is None and x.rank > 1 and x.order == swapped:
         return e.value_of(x, swapped), True
     return e.value_of(x), False
-
-
-def is_plain_float(element: Attribute) -> bool:
-    """Whether elements are floats of a type that builtins compute with."""
-    return (isinstance(element, AnyFloat) and element == f32) or integer_type(element) is not None

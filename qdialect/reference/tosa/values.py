@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation
 
 from qdialect.dialects.attributes import keyword_of, required
@@ -140,8 +140,3 @@ def broadcast_ranks(arrays: Sequence[Array]) -> list[Array]:
     of TOSA may leave it to a reader."""
     rank = max(array.ndim for array in arrays)
     return [array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays]
-
-
-def tensor_rank(type: Attribute) -> int:
-    """The number of dimensions of a tensor type."""
-    return len(cast("TensorType[Any]", type).get_shape())
