@@ -64,7 +64,7 @@ _TRAITS = {
     "constant": ConstantLike,
     "recursive-effects": RecursiveMemoryEffect,
 }
-_OPERANDS = {"": operand_def, "?": opt_operand_def, "*": var_operand_def, "**": var_operand_def}
+_OPERANDS = {"": operand_def, "?": opt_operand_def, "*": var_operand_def}
 _RESULTS = {"": result_def, "?": opt_result_def, "*": var_result_def}
 
 

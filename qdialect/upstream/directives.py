@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import UnresolvedOperand
 from xdsl.utils.mlir_lexer import MLIRTokenKind
@@ -122,8 +121,6 @@ class PropertyValue(Directive):
 
     def is_present(self, state: Writing) -> bool:
         value = state.property(self.kind.name)
-        if self.kind.kind == "unit" and isinstance(value, IntegerAttr):
-            return bool(value.value.data)  # a property that is no attribute: `disjoint = false`
         return value is not None and not is_default(self.kind, value)
 
 
@@ -143,8 +140,6 @@ class Operands(Directive):
             self._distribute(state, found or [])
         elif self.value.repeat == "":
             state.operands[self.value.name] = [parser.parse_unresolved_operand()]
-        elif self.value.repeat == "**":
-            self._parse_groups(state)
         else:
             self.parse_optional(state)
 
@@ -161,18 +156,6 @@ class Operands(Directive):
         state.operands[self.value.name] = list(found or [])
         return bool(found)
 
-    def _parse_groups(self, state: Reading) -> None:
-        assert self.value is not None
-        parser = state.parser
-        groups = parser.parse_comma_separated_list(
-            parser.Delimiter.NONE,
-            lambda: parser.parse_comma_separated_list(
-                parser.Delimiter.PAREN, parser.parse_unresolved_operand
-            ),
-        )
-        state.operands[self.value.name] = [value for group in groups for value in group]
-        state.groups[self.value.segments] = [len(group) for group in groups]
-
     def _distribute(self, state: Reading, found: list[UnresolvedOperand]) -> None:
         """Give each name its operands: those that repeat have what the others leave."""
         values = state.row.operands
@@ -188,24 +171,10 @@ class Operands(Directive):
 
     def print(self, state: Writing) -> None:
         values = [value for name in self.names for value in state.values(name)]
-        if self.value is not None and self.value.repeat == "**":
-            sizes = state.property(self.value.segments)
-            start = 0
-            groups: list[Sequence[object]] = []
-            for size in cast("list[int]", sizes.get_values() if sizes else ()):  # pyright: ignore
-                groups.append(values[start : start + size])
-                start += size
-            state.printer.print_list(groups, lambda group: _print_group(state, group))
-            return
         state.printer.print_list(values, state.printer.print_ssa_value)
 
     def is_present(self, state: Writing) -> bool:
         return any(len(state.values(name)) for name in self.names)
-
-
-def _print_group(state: Writing, group: Sequence[object]) -> None:
-    with state.printer.in_parens():
-        state.printer.print_list(group, state.printer.print_ssa_value)  # pyright: ignore
 
 
 class Types(Directive):

@@ -21,9 +21,7 @@ class Value(NamedTuple):
 
     name: str
     repeat: str
-    """Empty for one, `?` for none or one, `*` for any number, `**` for any number of groups."""
-    segments: str = ""
-    """Of groups: the property with their sizes."""
+    """Empty for one, `?` for none or one, `*` for any number."""
 
 
 class Property(NamedTuple):
@@ -145,16 +143,8 @@ def _rule(text: str) -> tuple[str, str]:
 
 
 def _values(text: str) -> tuple[Value, ...]:
-    made: list[Value] = []
-    for word in text.split():
-        name, groups, segments = word.partition("**")
-        if groups:
-            made.append(Value(name, "**", segments))
-        elif word[-1] in "?*":
-            made.append(Value(word[:-1], word[-1]))
-        else:
-            made.append(Value(word, ""))
-    return tuple(made)
+    bare = [(word.rstrip("?*"), word) for word in text.split()]
+    return tuple(Value(name, word[len(name) :]) for name, word in bare)
 
 
 def _property(text: str) -> Property:

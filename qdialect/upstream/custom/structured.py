@@ -149,18 +149,17 @@ class TraitDictionary(CustomSyntax):
             state.parser.raise_error("expected a dictionary", state.start)
         for name, entry in value.data.items():
             if name == "iterator_types":
-                dialect = state.dialect
-                entry = self._iterators(state, dialect, cast("ArrayAttr[Attribute]", entry))
+                entry = self._iterators(state, cast("ArrayAttr[Attribute]", entry))
             inherent = name in state.row.properties
             (state.properties if inherent else state.attributes)[name] = entry
 
-    def _iterators(self, state: Reading, dialect: str, words: ArrayAttr[Attribute]) -> Attribute:
+    def _iterators(self, state: Reading, words: ArrayAttr[Attribute]) -> Attribute:
         from xdsl.parser import Parser
 
         made: list[Attribute] = []
         for word in words.data:
             if isinstance(word, StringAttr):
-                text = f"#{dialect}.iterator_type<{word.data}>"
+                text = f"#{state.dialect}.iterator_type<{word.data}>"
                 made.append(Parser(state.parser.ctx, text).parse_attribute())
             else:
                 made.append(word)
