@@ -69,7 +69,7 @@ def test_every_row_is_read(dialect: str) -> None:
         ("%0 = arith.cmpi nearly, %x, %x : i32", "expected one of: eq, ne"),
         (
             "%0 = tensor.dim %x, %x : i32",
-            "prior uses: 'index' vs 'i32'",
+            "type index, but has been .* with type i32",
         ),
         ("%0 = arith.frobnicate %x : i32", "frobnicate"),
         ("scf.for %i = %x to %x step %x : i32 { ", "expected"),

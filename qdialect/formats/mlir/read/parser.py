@@ -340,11 +340,6 @@ class MLIRParser(AttributeReader):
                 self.raise_error("successors in non-terminator")
         return super().parse_optional_successors()
 
-    @property
-    def op_position(self) -> int | None:
-        """Where the name of the op begins that is being read."""
-        return self._op_name_positions[-1] if self._op_name_positions else None
-
     # -- types -----------------------------------------------------------------
 
     @override
