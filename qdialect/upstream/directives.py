@@ -294,18 +294,13 @@ class Successor(Directive):
 
 
 class AttributeDictionary(Directive):
-    """`attr-dict`: what the rest of the format does not write. `prop-dict`: of it the
-    properties."""
+    """`attr-dict`: what the rest of the format does not write."""
 
-    def __init__(self, keyword: bool, *, properties: bool) -> None:
+    def __init__(self, keyword: bool) -> None:
         self.keyword = keyword
-        self.properties = properties
 
     def parse(self, state: Reading) -> None:
         parser = state.parser
-        if self.properties:
-            state.properties.update(parser.parse_optional_properties_dict())
-            return
         if self.keyword:
             found = parser.parse_optional_attr_dict_with_keyword()
             entries = dict[str, Attribute]() if found is None else dict(found.data)
@@ -327,22 +322,15 @@ class AttributeDictionary(Directive):
         }
         if not shown:
             return
-        if self.properties:
-            state.printer.print_string(" <")
-            state.printer.print_attr_dict(shown)
-            state.printer.print_string(">")
-        else:
-            state.printer.print_string(" attributes " if self.keyword else " ")
-            state.printer.print_attr_dict(shown)
+        state.printer.print_string(" attributes " if self.keyword else " ")
+        state.printer.print_attr_dict(shown)
         state.written.update(shown)
 
     def _shows(self, state: Writing, name: str) -> bool:
         if name in state.written:
             return False
         kind = state.row.properties.get(name)
-        if kind is None:
-            return not self.properties
-        return not is_default(kind, state.properties[name])
+        return kind is None or not is_default(kind, state.properties[name])
 
 
 class Group(Directive):
@@ -351,8 +339,7 @@ class Group(Directive):
     def __init__(self, first: tuple[Directive, ...], otherwise: tuple[Directive, ...] = ()) -> None:
         self.first = first
         self.otherwise = otherwise
-        self._anchor = _anchor(first)
-        self._inverse = None if self._anchor else _anchor(otherwise)
+        self._anchor = next((element for element in first if element.anchor), None)
 
     def parse(self, state: Reading) -> None:
         if not self.parse_optional(state):
@@ -371,31 +358,7 @@ class Group(Directive):
         print_all(state, self.first if self.is_present(state) else self.otherwise)
 
     def is_present(self, state: Writing) -> bool:
-        if self._inverse is not None:
-            return not self._inverse.is_present(state)
         return self._anchor is None or self._anchor.is_present(state)
-
-
-class Alternatives(Directive):
-    """`oilist`: clauses in any order, each at most once."""
-
-    def __init__(self, clauses: list[tuple[Directive, ...]]) -> None:
-        self.clauses = clauses
-
-    def parse(self, state: Reading) -> None:
-        left = list(self.clauses)
-        while (clause := next((c for c in left if parse_if_begun(state, c)), None)) is not None:
-            left.remove(clause)
-
-    def parse_optional(self, state: Reading) -> bool:
-        self.parse(state)
-        return True
-
-    def print(self, state: Writing) -> None:
-        for clause in self.clauses:
-            parts = [part for part in clause if not isinstance(part, (Literal, Space))]
-            if all(part.is_present(state) for part in parts):
-                print_all(state, clause)
 
 
 class CustomSyntax(ABC):
@@ -461,7 +424,3 @@ def print_all(state: Writing, elements: Sequence[Directive]) -> None:
         if element.space:
             state.printer.print_string(" ")
         element.print(state)
-
-
-def _anchor(elements: Sequence[Directive]) -> Directive | None:
-    return next((element for element in elements if element.anchor), None)

@@ -59,7 +59,6 @@ class Enum(NamedTuple):
     """The cases of an enumeration that is stored as an integer."""
 
     type: str
-    bits: bool
     values: Mapping[str, int]
     names: Mapping[int, str]
 
@@ -103,10 +102,10 @@ def find_enum(dialect: str, name: str) -> Enum:
     start = table.find(f"\nenum {name} ")
     if start < 0:
         raise KeyError(name)
-    _, _, kind, bits, *cases = table[start + 1 : table.index("\n", start + 1)].split(" ")
+    _, _, kind, _, *cases = table[start + 1 : table.index("\n", start + 1)].split(" ")
     pairs = [case.rpartition("=") for case in cases]
     values = {name: int(value) for name, _, value in pairs}
-    return Enum(kind, bits == "bits", values, {value: name for name, value in values.items()})
+    return Enum(kind, values, {value: name for name, value in values.items()})
 
 
 def _row(name: str, lines: list[str]) -> Row:

@@ -9,12 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    FunctionType,
-    StringAttr,
-    SymbolRefAttr,
-)
+from xdsl.dialects.builtin import DenseArrayBase, FunctionType, StringAttr, SymbolRefAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from qdialect.upstream.directives import (
-    CustomSyntax,
-)
+from qdialect.upstream.directives import CustomSyntax
 
 #: in which module of `qdialect.upstream.custom` a directive is
 _MODULES = {

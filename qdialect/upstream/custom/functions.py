@@ -11,14 +11,8 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    PropertyValue,
-)
-from qdialect.upstream.region_directives import (
-    RegionValue,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, PropertyValue
+from qdialect.upstream.region_directives import RegionValue
 from qdialect.upstream.states import Reading, Writing
 
 _VISIBILITIES = ("public", "private", "nested")

@@ -10,12 +10,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, i64
 from xdsl.parser import UnresolvedOperand
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    Operands,
-    PropertyValue,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, Operands, PropertyValue
 from qdialect.upstream.states import Reading, Writing
 
 

@@ -24,9 +24,7 @@ from qdialect.upstream.directives import (
     Types,
     assign_types,
 )
-from qdialect.upstream.region_directives import (
-    RegionValue,
-)
+from qdialect.upstream.region_directives import RegionValue
 from qdialect.upstream.states import Reading, Writing
 
 Arguments = Sequence[Directive | str]

@@ -15,11 +15,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    PropertyValue,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, PropertyValue
 from qdialect.upstream.states import Reading, Writing
 
 

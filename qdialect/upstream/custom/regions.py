@@ -15,13 +15,7 @@ from xdsl.parser import UnresolvedOperand
 from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind
 
 from qdialect.upstream.custom.indices import parse_index_list, print_index_list
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    Operands,
-    PropertyValue,
-    Types,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, Operands, PropertyValue, Types
 from qdialect.upstream.region_directives import RegionValue, close_region, print_region
 from qdialect.upstream.states import ArgumentTypes, Reading, Writing
 

@@ -19,15 +19,8 @@ from xdsl.ir.affine import AffineMap
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    PropertyValue,
-)
-from qdialect.upstream.region_directives import (
-    RegionValue,
-    print_region,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, PropertyValue
+from qdialect.upstream.region_directives import RegionValue, print_region
 from qdialect.upstream.scalars import Body, fill
 from qdialect.upstream.states import Reading, Writing
 from qdialect.upstream.types import element_of
