@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from xdsl.irdl import IRDLOperation
 
+from qdialect.cli.opt import main
 from qdialect.context import new_context
 from qdialect.errors import InputError
 from qdialect.formats.mlir.read import parse_text, verify_module
@@ -106,6 +108,11 @@ def test_other_dialects_come_back_in_generic_form(generic: bool) -> None:
     if generic and shutil.which("mlir-opt"):
         options = ("--mlir-print-op-generic", "--mlir-print-local-scope")
         assert mlir_opt(again, *options) == text
+
+
+def test_other_dialects_make_round_trips() -> None:
+    flags = ("--verify-roundtrip", "--canonicalize", "--cse", "-o", os.devnull)
+    assert main([str(OTHER), *flags]) == 0
 
 
 @pytest.mark.parametrize(
