@@ -44,7 +44,7 @@ class Note(str):
 
 
 class Block(Note):
-    """Lines that name nothing but what is escaped in them: an op in MLIR's text, a traceback."""
+    """Lines that name nothing but what is escaped in them, such as a traceback."""
 
 
 class QError(Exception):
@@ -55,8 +55,6 @@ class QError(Exception):
     """
 
     code: str
-    operation: object = None
-    """The op that a verifier rejects, for those who print it."""
     also: tuple[QError, ...] = ()
     """Further errors that were found with this one."""
 

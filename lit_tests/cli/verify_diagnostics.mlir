@@ -12,7 +12,7 @@ func.func @shape(%x: tensor<1x3xf32>) -> tensor<1x4xf32> {
 
 func.func @order(%x: tensor<3xf32>) -> tensor<3xf32> {
   %0 = nn.relu %1 : (tensor<3xf32>) -> tensor<3xf32> // expected-error {{operand #0 does not dominate this use}}
-  // expected-note @below {{operand defined here (op in the same block)}}
+  // expected-note @below {{operand #0 is defined here}}
   %1 = nn.relu %x : (tensor<3xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }

@@ -58,11 +58,7 @@ COMMAND = Command(
             "inline-weights",
             "write weights into the text (default for other tools: generic, --quant-text)",
         ),
-        switch(
-            "mlir-print-op-on-diagnostic",
-            "show the op below an error about it (default: true)",
-            default=True,
-        ),
+        switch("mlir-print-op-on-diagnostic", "accepted; errors show the line of the op"),
         switch(
             "mlir-print-stacktrace-on-diagnostic", "show below an error where in our code it arose"
         ),

@@ -237,11 +237,6 @@ class OptDriver:
                     )
                 )
             if errors:
-                from qdialect.formats.mlir.write.diagnostics import show_operation
-
-                below = self.args.switch("mlir-print-op-on-diagnostic")
-                below = below and not self._verifies_diagnostics
-                errors[:] = [show_operation(error, below=below) for error in errors]
                 return None
         if self.args.switch("no-implicit-module"):
             from qdialect.cli.printing import require_one_op

@@ -126,12 +126,17 @@ def _read(written: str | bytes, session: QContext) -> ModuleOp:
 
 def _lines(module: ModuleOp, ctx: QContext) -> list[str]:
     """The generic form, with defaults that are left out, and operands that commute in order."""
+    from qdialect.upstream import OTHER_DIALECTS
     from qdialect.upstream.attributes import default_of
     from qdialect.upstream.table import find_row
+    from qdialect.verify.reports import op_name
 
     module = module.clone()
     places: dict[SSAValue, int] = {}
     for op in module.walk():
+        if op_name(op).partition(".")[0] in OTHER_DIALECTS:
+            # mlir-opt knows which are properties, and tells them apart in either dictionary.
+            op.attributes, op.properties = dict(sorted((op.attributes | op.properties).items())), {}
         for value in (*op.results, *(v for r in op.regions for b in r.blocks for v in b.args)):
             places[value] = len(places)
     for op in module.walk():

@@ -133,7 +133,9 @@ class Scanner:
             raise QuantSyntaxError("expected floating point literal", start)
         if not text.startswith("0x"):
             raise QuantSyntaxError(
-                "unexpected decimal integer literal for a floating point value", start
+                "unexpected decimal integer literal for a floating point value\n"
+                "add a trailing dot to make the literal a float",
+                start,
             )
         if negative:
             raise QuantSyntaxError(

@@ -21,7 +21,7 @@ __all__ = [
     "OTHER_DIALECTS",
     "is_written",
     "op_class",
-    "parse_op",
+    "parse_custom_form",
     "print_op",
 ]
 
@@ -42,13 +42,20 @@ def op_class(name: str, base: type[Operation] | None) -> type[Operation] | None:
     return classes.op_class(name, base)
 
 
-def parse_op(name: str, kind: type[Operation], parser: Parser) -> Operation | None:
-    """The op whose name was just read; None when its custom form is not in the tables."""
-    if not _is_in_tables(name):
-        return None
-    from qdialect.upstream import syntax
+def parse_custom_form(kind: type[Operation], parser: Parser) -> Operation | None:
+    """The op whose name was just read; None when no custom form of it is known."""
+    from xdsl.ir import Operation
 
-    return syntax.parse_op(name, kind, parser)
+    if kind.dialect_name() in OTHER_DIALECTS:
+        return None
+    op = None
+    if _is_in_tables(kind.name):
+        from qdialect.upstream import syntax
+
+        op = syntax.parse_op(kind.name, kind, parser)
+    if op is None and kind.parse.__func__ is not Operation.parse.__func__:
+        op = kind.parse(parser)
+    return op
 
 
 def is_written(op: Operation) -> bool:

@@ -227,13 +227,9 @@ def _parse_enum(parser: Parser, enum: Enum) -> Attribute:
     name = parser.parse_optional_identifier() or parser.parse_optional_str_literal()
     if name is None:
         return parser.parse_attribute()
-    parts = [part.strip() for part in re.split(r"[|,]", name)] if enum.bits else [name]
-    value = 0
-    for part in parts:
-        if part not in enum.values:
-            parser.raise_error(f"expected one of: {', '.join(enum.values)}", start)
-        value |= enum.values[part]
-    return IntegerAttr(value, kind)
+    if name not in enum.values:
+        parser.raise_error(f"expected one of: {', '.join(enum.values)}", start)
+    return IntegerAttr(enum.values[name], kind)
 
 
 def _parse_keyword(parser: Parser, mnemonic: str) -> Attribute:

@@ -64,7 +64,7 @@ _TRAITS = {
     "constant": ConstantLike,
     "recursive-effects": RecursiveMemoryEffect,
 }
-_OPERANDS = {"": operand_def, "?": opt_operand_def, "*": var_operand_def, "**": var_operand_def}
+_OPERANDS = {"": operand_def, "?": opt_operand_def, "*": var_operand_def}
 _RESULTS = {"": result_def, "?": opt_result_def, "*": var_result_def}
 
 
@@ -147,18 +147,7 @@ def _verify(op: Operation) -> None:
 
 def _verify_count(values: tuple[Value, ...], count: int, word: str) -> None:
     least = sum(not value.repeat for value in values)
-    exact = all(not value.repeat for value in values)
-    if count == least or (count > least and not exact):
-        return
-    if not exact:
-        found = "" if word == "region" else f", but found {count}"
-        raise VerifyException(f"expected {least} or more {word}s{found}")
-    if word == "successor":
-        raise VerifyException(f"requires {least} successor{'s'[: least != 1]} but found {count}")
-    if least == 0:
-        raise VerifyException(f"requires zero {word}s")
-    if least == 1:
-        single = "a single operand" if word == "operand" else f"one {word}"
-        raise VerifyException(f"requires {single}")
-    found = f", but found {count}" if word == "operand" else ""
-    raise VerifyException(f"expected {least} {word}s{found}")
+    exact = least == len(values)
+    if count < least or (exact and count > least):
+        more = "" if exact else " or more"
+        raise VerifyException(f"expected {least}{more} {word}s, but found {count}")

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import UnresolvedOperand
 from xdsl.utils.mlir_lexer import MLIRTokenKind
@@ -122,8 +121,6 @@ class PropertyValue(Directive):
 
     def is_present(self, state: Writing) -> bool:
         value = state.property(self.kind.name)
-        if self.kind.kind == "unit" and isinstance(value, IntegerAttr):
-            return bool(value.value.data)  # a property that is no attribute: `disjoint = false`
         return value is not None and not is_default(self.kind, value)
 
 
@@ -143,8 +140,6 @@ class Operands(Directive):
             self._distribute(state, found or [])
         elif self.value.repeat == "":
             state.operands[self.value.name] = [parser.parse_unresolved_operand()]
-        elif self.value.repeat == "**":
-            self._parse_groups(state)
         else:
             self.parse_optional(state)
 
@@ -161,18 +156,6 @@ class Operands(Directive):
         state.operands[self.value.name] = list(found or [])
         return bool(found)
 
-    def _parse_groups(self, state: Reading) -> None:
-        assert self.value is not None
-        parser = state.parser
-        groups = parser.parse_comma_separated_list(
-            parser.Delimiter.NONE,
-            lambda: parser.parse_comma_separated_list(
-                parser.Delimiter.PAREN, parser.parse_unresolved_operand
-            ),
-        )
-        state.operands[self.value.name] = [value for group in groups for value in group]
-        state.groups[self.value.segments] = [len(group) for group in groups]
-
     def _distribute(self, state: Reading, found: list[UnresolvedOperand]) -> None:
         """Give each name its operands: those that repeat have what the others leave."""
         values = state.row.operands
@@ -188,24 +171,10 @@ class Operands(Directive):
 
     def print(self, state: Writing) -> None:
         values = [value for name in self.names for value in state.values(name)]
-        if self.value is not None and self.value.repeat == "**":
-            sizes = state.property(self.value.segments)
-            start = 0
-            groups: list[Sequence[object]] = []
-            for size in cast("list[int]", sizes.get_values() if sizes else ()):  # pyright: ignore
-                groups.append(values[start : start + size])
-                start += size
-            state.printer.print_list(groups, lambda group: _print_group(state, group))
-            return
         state.printer.print_list(values, state.printer.print_ssa_value)
 
     def is_present(self, state: Writing) -> bool:
         return any(len(state.values(name)) for name in self.names)
-
-
-def _print_group(state: Writing, group: Sequence[object]) -> None:
-    with state.printer.in_parens():
-        state.printer.print_list(group, state.printer.print_ssa_value)  # pyright: ignore
 
 
 class Types(Directive):
@@ -325,18 +294,13 @@ class Successor(Directive):
 
 
 class AttributeDictionary(Directive):
-    """`attr-dict`: what the rest of the format does not write. `prop-dict`: of it the
-    properties."""
+    """`attr-dict`: what the rest of the format does not write."""
 
-    def __init__(self, keyword: bool, *, properties: bool) -> None:
+    def __init__(self, keyword: bool) -> None:
         self.keyword = keyword
-        self.properties = properties
 
     def parse(self, state: Reading) -> None:
         parser = state.parser
-        if self.properties:
-            state.properties.update(parser.parse_optional_properties_dict())
-            return
         if self.keyword:
             found = parser.parse_optional_attr_dict_with_keyword()
             entries = dict[str, Attribute]() if found is None else dict(found.data)
@@ -358,22 +322,15 @@ class AttributeDictionary(Directive):
         }
         if not shown:
             return
-        if self.properties:
-            state.printer.print_string(" <")
-            state.printer.print_attr_dict(shown)
-            state.printer.print_string(">")
-        else:
-            state.printer.print_string(" attributes " if self.keyword else " ")
-            state.printer.print_attr_dict(shown)
+        state.printer.print_string(" attributes " if self.keyword else " ")
+        state.printer.print_attr_dict(shown)
         state.written.update(shown)
 
     def _shows(self, state: Writing, name: str) -> bool:
         if name in state.written:
             return False
         kind = state.row.properties.get(name)
-        if kind is None:
-            return not self.properties
-        return not is_default(kind, state.properties[name])
+        return kind is None or not is_default(kind, state.properties[name])
 
 
 class Group(Directive):
@@ -382,8 +339,7 @@ class Group(Directive):
     def __init__(self, first: tuple[Directive, ...], otherwise: tuple[Directive, ...] = ()) -> None:
         self.first = first
         self.otherwise = otherwise
-        self._anchor = _anchor(first)
-        self._inverse = None if self._anchor else _anchor(otherwise)
+        self._anchor = next((element for element in first if element.anchor), None)
 
     def parse(self, state: Reading) -> None:
         if not self.parse_optional(state):
@@ -402,31 +358,7 @@ class Group(Directive):
         print_all(state, self.first if self.is_present(state) else self.otherwise)
 
     def is_present(self, state: Writing) -> bool:
-        if self._inverse is not None:
-            return not self._inverse.is_present(state)
         return self._anchor is None or self._anchor.is_present(state)
-
-
-class Alternatives(Directive):
-    """`oilist`: clauses in any order, each at most once."""
-
-    def __init__(self, clauses: list[tuple[Directive, ...]]) -> None:
-        self.clauses = clauses
-
-    def parse(self, state: Reading) -> None:
-        left = list(self.clauses)
-        while (clause := next((c for c in left if parse_if_begun(state, c)), None)) is not None:
-            left.remove(clause)
-
-    def parse_optional(self, state: Reading) -> bool:
-        self.parse(state)
-        return True
-
-    def print(self, state: Writing) -> None:
-        for clause in self.clauses:
-            parts = [part for part in clause if not isinstance(part, (Literal, Space))]
-            if all(part.is_present(state) for part in parts):
-                print_all(state, clause)
 
 
 class CustomSyntax(ABC):
@@ -492,7 +424,3 @@ def print_all(state: Writing, elements: Sequence[Directive]) -> None:
         if element.space:
             state.printer.print_string(" ")
         element.print(state)
-
-
-def _anchor(elements: Sequence[Directive]) -> Directive | None:
-    return next((element for element in elements if element.anchor), None)

@@ -1,7 +1,7 @@
 """Reads the assembly format of a row into directives.
 
 The language is that of ODS: literals in backticks, `$name`, `type($name)`, `functional-type`,
-`attr-dict`, `prop-dict`, groups `( .. $anchor^ ..)? : ( .. )?`, `oilist`, `custom<Name>(..)`.
+`attr-dict`, groups `( .. $anchor^ ..)? : ( .. )?`, `custom<Name>(..)`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from qdialect.upstream.custom import custom, is_custom
 from qdialect.upstream.directives import (
-    Alternatives,
     AttributeDictionary,
     Custom,
     Directive,
@@ -25,12 +24,10 @@ from qdialect.upstream.directives import (
     Successor,
     Types,
 )
-from qdialect.upstream.region_directives import (
-    RegionValue,
-)
+from qdialect.upstream.region_directives import RegionValue
 from qdialect.upstream.table import Row, find_row
 
-_TOKEN = re.compile(r"\s*(`[^`]*`|\"(?:[^\"\\]|\\.)*\"|\$\w+|custom<\w+>|[\w-]+|[(){}?^:,|])")
+_TOKEN = re.compile(r"\s*(`[^`]*`|\"(?:[^\"\\]|\\.)*\"|\$\w+|custom<\w+>|[\w-]+|[(){}?^:,])")
 
 
 _CUSTOM = re.compile(r"custom<(\w+)>")
@@ -96,8 +93,6 @@ class _Grammar:
             made = self._variable(token[1:])
         elif token == "(":
             return self._group()
-        elif token == "oilist":
-            return self._alternatives()
         elif token.startswith("custom<"):
             made = Custom(custom(token[7:-1]), self._arguments())
         elif token == "type":
@@ -105,9 +100,7 @@ class _Grammar:
         elif token == "functional-type":
             made = self._function_type()
         elif token in ("attr-dict", "attr-dict-with-keyword"):
-            return AttributeDictionary(token.endswith("keyword"), properties=False)
-        elif token == "prop-dict":
-            return AttributeDictionary(False, properties=True)
+            return AttributeDictionary(token.endswith("keyword"))
         elif token in ("qualified", "ref"):
             self._take("(")
             made = self._element()
@@ -174,14 +167,6 @@ class _Grammar:
         self._take("?")
         return Group(first, otherwise)
 
-    def _alternatives(self) -> Directive:
-        self._take("(")
-        clauses: list[tuple[Directive, ...]] = []
-        while True:
-            clauses.append(self._sequence(("|", ")")))
-            if self._take() == ")":
-                return Alternatives(clauses)
-
     def _arguments(self) -> list[Directive | str]:
         """Of `custom`: variables and types as directives, other words as they are."""
         self._take("(")
@@ -231,9 +216,6 @@ class _Spaces:
             elif isinstance(element, Group):
                 self.visit(element.first)
                 self.visit(element.otherwise)
-            elif isinstance(element, Alternatives):
-                for clause in element.clauses:
-                    self.visit(clause)
             elif isinstance(element, PropertyValue) and element.kind.kind == "unit":
                 continue
             else:

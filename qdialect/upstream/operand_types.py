@@ -45,6 +45,7 @@ from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.upstream.shapes import RANKED, SHAPED, element_or_self, layout_of, shape_of
+from qdialect.upstream.states import groups
 from qdialect.upstream.table import Row
 from qdialect.upstream.traits import TRAITS
 
@@ -184,30 +185,6 @@ def check_types(op: Operation, row: Row) -> None:
         _check_match(op, match, named)
     for trait in found.traits:
         TRAITS[trait](op)
-
-
-def groups(op: Operation, row: Row, word: str) -> list[Sequence[SSAValue]]:
-    """The operands or results (`word`) by value of the row; VerifyException if they do not fit."""
-    values, members = (
-        (row.operands, op.operands) if word == "operand" else (row.results, op.results)
-    )
-    repeated = sum(bool(value.repeat) for value in values)
-    rest = len(members) - (len(values) - repeated)
-    sizes = [rest // repeated if value.repeat else 1 for value in values]
-    if f"{word}-segments" in row.traits:
-        key = f"{word}SegmentSizes"
-        segments = op.properties.get(key, op.attributes.get(key))
-        if segments is None:
-            raise VerifyException(f"requires attribute '{key}'")
-        sizes = [*cast("Any", segments).get_values()]
-    if len(sizes) != len(values) or sum(sizes) != len(members):
-        raise VerifyException(f"{len(members)} {word}s cannot be divided into groups of {sizes}")
-    found: list[Sequence[SSAValue]] = []
-    first = 0
-    for size in sizes:
-        found.append(members[first : first + size])
-        first += size
-    return found
 
 
 # -- predicates -----------------------------------------------------------------
@@ -361,12 +338,6 @@ def _is(*classes: Any) -> _Test:
     return lambda kind: None if isinstance(kind, UnregisteredAttr) else isinstance(kind, classes)
 
 
-def _is_scalable(kind: Attribute) -> bool:
-    return isinstance(kind, VectorType) and any(
-        bool(flag.value.data) for flag in cast("Any", kind).scalable_dims
-    )
-
-
 _PLAIN: Mapping[str, _Test] = {
     "true": lambda kind: True,
     "unknown": lambda kind: None,
@@ -379,10 +350,6 @@ _PLAIN: Mapping[str, _Test] = {
     "unranked-tensor": _is(UnrankedTensorType),
     "tensor": _is(TensorType, UnrankedTensorType),
     "vector": _is(VectorType),
-    "fixed-vector": lambda kind: (
-        isinstance(kind, VectorType) and not _is_scalable(cast("Attribute", kind))
-    ),
-    "scalable-vector": _is_scalable,
     "memref": _is(MemRefType),
     "unranked-memref": _is(UnrankedMemRefType),
     "any-memref": _is(MemRefType, UnrankedMemRefType),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import StringIO
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
@@ -44,7 +44,6 @@ class Reading:
         self.start = parser.pos
         self.dialect = row.name.partition(".")[0]
         self.operands: dict[str, list[UnresolvedOperand]] = {}
-        self.groups: dict[str, list[int]] = {}
         self.types: dict[str, list[Attribute]] = {}
         self.properties: dict[str, Attribute] = {}
         self.attributes: dict[str, Attribute] = {}
@@ -53,10 +52,6 @@ class Reading:
         self.payloads: dict[str, tuple[str, dict[str, Attribute]]] = {}
         self.given_arguments: dict[str, list[Parser.Argument]] = {}
         self._bound: dict[str, list[tuple[Sequence[Span], ArgumentTypes]]] = {}
-
-    def segments_of(self, name: str) -> str:
-        """The property with the sizes of the groups of these operands."""
-        return next(value.segments for value in self.row.operands if value.name == name)
 
     # -- types that the text leaves out ----------------------------------------
 
@@ -140,7 +135,6 @@ class Writing:
         self.properties = {**op.attributes, **op.properties}
         self.operands, self.results, self.regions, self.successors = parts_of(row, op)
         self.written = {OPERAND_SEGMENTS, RESULT_SEGMENTS}
-        self.written |= {value.segments for value in row.operands if value.segments}
         self._bound: dict[str, int] = {}
 
     def values(self, name: str) -> Sequence[SSAValue]:
@@ -155,10 +149,6 @@ class Writing:
     def property(self, name: str) -> Attribute | None:
         """A property, which this op need not have."""
         return self.properties.get(name)
-
-    def segments_of(self, name: str) -> str:
-        """The property with the sizes of the groups of these operands."""
-        return next(value.segments for value in self.row.operands if value.name == name)
 
     def new_line(self) -> None:
         """Begin a line."""
@@ -213,38 +203,43 @@ class Parts(NamedTuple):
 def parts_of(row: Row, op: Operation) -> Parts:
     """The parts of `op`; VerifyException when it has others than its row says."""
     return Parts(
-        _split(op, row.operands, op.operands, OPERAND_SEGMENTS),
-        _split(op, row.results, op.results, RESULT_SEGMENTS),
-        _split(op, row.regions, op.regions, ""),
-        _split(op, row.successors, op.successors, ""),
+        _named(row.operands, groups(op, row, "operand")),
+        _named(row.results, groups(op, row, "result")),
+        _named(row.regions, _divided(op.regions, row.regions, "region")),
+        _named(row.successors, _divided(op.successors, row.successors, "successor")),
     )
 
 
-def _split(
-    op: Operation, values: tuple[Value, ...], parts: Sequence[Any], key: str
-) -> dict[str, Any]:
-    sizes = _sizes(op, values, len(parts), key)
-    if sum(sizes) != len(parts) or len(sizes) != len(values) or min(sizes, default=0) < 0:
-        raise VerifyException(f"'{op.name}' op has {len(parts)} parts of {sum(sizes)}")
-    made: dict[str, Any] = {}
-    start = 0
-    for value, size in zip(values, sizes, strict=True):
-        made[value.name] = parts[start : start + size]
-        start += size
-    return made
+def _named(values: Sequence[Value], parts: Sequence[Any]) -> dict[str, Any]:
+    return {value.name: part for value, part in zip(values, parts, strict=True)}
 
 
-def _sizes(op: Operation, values: tuple[Value, ...], count: int, key: str) -> list[int]:
-    many = sum(bool(value.repeat) for value in values)
-    rest = count - (len(values) - many)
-    if many > 1:
-        sizes = op.properties.get(key, op.attributes.get(key))
-        if isinstance(sizes, DenseArrayBase):
-            return [int(size) for size in cast("DenseArrayBase[Any]", sizes).get_values()]
-        rest, odd = divmod(rest, many)
-        if odd:
-            raise VerifyException(f"'{op.name}' op has no {key}")
-    return [rest if value.repeat else 1 for value in values]
+def groups(op: Operation, row: Row, word: str) -> list[Sequence[SSAValue]]:
+    """The operands or results (`word`) by value of the row; VerifyException if they do not fit."""
+    values, members = (
+        (row.operands, op.operands) if word == "operand" else (row.results, op.results)
+    )
+    sizes: Sequence[int] | None = None
+    if f"{word}-segments" in row.traits:
+        key = f"{word}SegmentSizes"
+        segments = op.properties.get(key, op.attributes.get(key))
+        if segments is None:
+            raise VerifyException(f"requires attribute '{key}'")
+        sizes = [*cast("Any", segments).get_values()]
+    return _divided(members, values, word, sizes)
+
+
+def _divided(
+    members: Sequence[Any], values: Sequence[Value], word: str, sizes: Sequence[int] | None = None
+) -> list[Any]:
+    if sizes is None:
+        repeated = sum(bool(value.repeat) for value in values)
+        rest = len(members) - (len(values) - repeated)
+        sizes = [rest // repeated if value.repeat else 1 for value in values]
+    if len(sizes) != len(values) or sum(sizes) != len(members) or min(sizes, default=0) < 0:
+        raise VerifyException(f"{len(members)} {word}s cannot be divided into groups of {sizes}")
+    ends = [*accumulate(sizes)]
+    return [members[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def inherent_as_attribute(kind: type[Operation]) -> frozenset[str]:

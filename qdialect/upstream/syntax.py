@@ -11,10 +11,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.upstream.attributes import default_of
-from qdialect.upstream.directives import (
-    Custom,
-    print_all,
-)
+from qdialect.upstream.directives import Custom, print_all
 from qdialect.upstream.grammar import format_of
 from qdialect.upstream.states import (
     OPERAND_SEGMENTS,
@@ -98,8 +95,6 @@ def _make(state: Reading, kind: type[Operation], start: int) -> Operation:
             default = default_of(entry, parser.ctx)
             if default is not None:
                 properties[name] = default
-    for group, counts in state.groups.items():
-        properties[group] = DenseArrayBase.from_list(i32, counts)
     if "operand-segments" in row.traits:
         properties[OPERAND_SEGMENTS] = DenseArrayBase.from_list(i32, sizes)
     results = [state.types[value.name] for value in row.results]

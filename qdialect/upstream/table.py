@@ -21,9 +21,7 @@ class Value(NamedTuple):
 
     name: str
     repeat: str
-    """Empty for one, `?` for none or one, `*` for any number, `**` for any number of groups."""
-    segments: str = ""
-    """Of groups: the property with their sizes."""
+    """Empty for one, `?` for none or one, `*` for any number."""
 
 
 class Property(NamedTuple):
@@ -61,7 +59,6 @@ class Enum(NamedTuple):
     """The cases of an enumeration that is stored as an integer."""
 
     type: str
-    bits: bool
     values: Mapping[str, int]
     names: Mapping[int, str]
 
@@ -105,10 +102,10 @@ def find_enum(dialect: str, name: str) -> Enum:
     start = table.find(f"\nenum {name} ")
     if start < 0:
         raise KeyError(name)
-    _, _, kind, bits, *cases = table[start + 1 : table.index("\n", start + 1)].split(" ")
+    _, _, kind, _, *cases = table[start + 1 : table.index("\n", start + 1)].split(" ")
     pairs = [case.rpartition("=") for case in cases]
     values = {name: int(value) for name, _, value in pairs}
-    return Enum(kind, bits == "bits", values, {value: name for name, value in values.items()})
+    return Enum(kind, values, {value: name for name, value in values.items()})
 
 
 def _row(name: str, lines: list[str]) -> Row:
@@ -145,16 +142,8 @@ def _rule(text: str) -> tuple[str, str]:
 
 
 def _values(text: str) -> tuple[Value, ...]:
-    made: list[Value] = []
-    for word in text.split():
-        name, groups, segments = word.partition("**")
-        if groups:
-            made.append(Value(name, "**", segments))
-        elif word[-1] in "?*":
-            made.append(Value(word[:-1], word[-1]))
-        else:
-            made.append(Value(word, ""))
-    return tuple(made)
+    bare = [(word.rstrip("?*"), word) for word in text.split()]
+    return tuple(Value(name, word[len(name) :]) for name, word in bare)
 
 
 def _property(text: str) -> Property:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     ComplexType,
     FunctionType,
     MemRefType,
@@ -60,27 +59,8 @@ def _elements(types: Types) -> Types:
     return [kind.element_type] * count
 
 
-def _outer(types: Types) -> Types:
-    """The type of the outer product of two vectors, or of a vector and a scalar."""
-    left, right = cast("VectorType[Any]", types[0]), types[1]
-    if not isinstance(right, VectorType):
-        return [left]
-    other = cast("VectorType[Any]", right)
-    shape = [*left.get_shape(), *other.get_shape()]
-    flags = [*left.scalable_dims.data, *other.scalable_dims.data]
-    return [VectorType(left.element_type, shape, ArrayAttr(flags))]
-
-
 def _tensors(types: Types) -> Types:
     return [kind for kind in types if isinstance(cast("object", kind), _Tensor)]
-
-
-def _last_extent(types: Types, change: Callable[[int], int]) -> Types:
-    kind = cast("VectorType[Any]", types[0])
-    shape = list(kind.get_shape())
-    shape = [*shape[:-1], change(shape[-1])] if shape else [2]
-    scalable = kind.scalable_dims if shape and kind.get_shape() else None
-    return [VectorType(kind.element_type, shape, scalable)]
 
 
 RULES: Mapping[str, Callable[[Types], Types]] = {
@@ -89,10 +69,7 @@ RULES: Mapping[str, Callable[[Types], Types]] = {
     "i1like": lambda types: [with_element(kind, i1) for kind in types],
     "inputs": lambda types: cast("FunctionType", types[0]).inputs.data,
     "outputs": lambda types: cast("FunctionType", types[0]).outputs.data,
-    "half": lambda types: _last_extent(types, lambda extent: extent // 2),
-    "double": lambda types: _last_extent(types, lambda extent: 2 * extent),
     "elements": _elements,
-    "outer": _outer,
     "tensors": _tensors,
     "i1each": lambda types: [i1] * len(types),
 }

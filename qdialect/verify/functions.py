@@ -1,4 +1,4 @@
-"""The rules of modules, functions, returns and branches, in upstream's words.
+"""The rules of modules, functions, returns and branches.
 
 They stand in place of xDSL's verifiers of the same ops, which look up each called function in
 the whole module and say less of what is wrong.
@@ -9,32 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    FunctionType,
-    StringAttr,
-    SymbolRefAttr,
-)
+from xdsl.dialects.builtin import DenseArrayBase, FunctionType, StringAttr, SymbolRefAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.quant.bare import BareVerifyException
 from qdialect.verify.symbols import check_symbol
 
 
+def _check_counts(op: Operation, regions: int) -> None:
+    """VerifyException unless `op` has nothing but so many regions."""
+    for word, parts, count in (
+        ("operand", op.operands, 0),
+        ("result", op.results, 0),
+        ("successor", op.successors, 0),
+        ("region", op.regions, regions),
+    ):
+        if len(parts) != count:
+            raise VerifyException(f"expected {count} {word}s, but found {len(parts)}")
+
+
 def _check_module(op: Operation) -> None:
-    if op.operands:
-        raise VerifyException("requires zero operands")
-    if len(op.regions) != 1:
-        raise VerifyException("requires one region")
-    if op.results:
-        raise VerifyException("requires zero results")
-    if op.successors:
-        raise VerifyException(f"requires 0 successors but found {len(op.successors)}")
+    _check_counts(op, 1)
     region = op.regions[0]
     first = region.first_block
     if first is not region.last_block:
-        raise VerifyException("expects region #0 to have 0 or 1 blocks")
+        raise VerifyException("expects one block in its region")
     if first is not None and first.args:
         raise VerifyException("region should have no arguments")
     name = op.properties.get("sym_name")
@@ -45,24 +44,12 @@ def _check_module(op: Operation) -> None:
 
 
 def _check_function(op: Operation) -> None:
-    if op.operands:
-        raise VerifyException("requires zero operands")
-    if len(op.regions) != 1:
-        raise VerifyException("requires one region")
-    if op.results:
-        raise VerifyException("requires zero results")
+    _check_counts(op, 1)
     kind, name = op.properties.get("function_type"), op.properties.get("sym_name")
-    if kind is None:
-        raise VerifyException("requires attribute 'function_type'")
-    if name is None:
-        raise VerifyException("requires attribute 'sym_name'")
     if not isinstance(kind, FunctionType):
-        raise VerifyException(
-            "attribute 'function_type' failed to satisfy constraint: type attribute of function "
-            "type"
-        )
+        raise VerifyException("requires a function type as attribute 'function_type'")
     if not isinstance(name, StringAttr):
-        raise VerifyException("attribute 'sym_name' failed to satisfy constraint: string attribute")
+        raise VerifyException("requires a string as attribute 'sym_name'")
     check_symbol(op)
     entry = op.regions[0].first_block
     if entry is None:
@@ -84,8 +71,6 @@ def _check_function(op: Operation) -> None:
 
 
 def _check_return(op: Operation) -> None:
-    if op.results:
-        raise VerifyException("requires zero results")
     function = op.parent_op()
     if function is None or function.name != "func.func":
         raise VerifyException("expects parent op 'func.func'")
@@ -100,33 +85,28 @@ def _check_return(op: Operation) -> None:
         )
     for index, (operand, expected) in enumerate(zip(given, outputs, strict=True)):
         if operand != expected:
-            raise BareVerifyException(
-                f"type of return operand {index} ('{operand}') doesn't match function result type "
-                f"('{expected}') in function @{name}"
+            raise VerifyException(
+                f"operand #{index} has type '{operand}', but function @{name} returns '{expected}'"
             )
 
 
 def _check_call(op: Operation) -> None:
     callee = op.properties.get("callee")
-    if callee is None:
-        raise VerifyException("requires attribute 'callee'")
     if not isinstance(callee, SymbolRefAttr) or callee.nested_references.data:
-        raise VerifyException(
-            "attribute 'callee' failed to satisfy constraint: flat symbol reference attribute"
-        )
+        raise VerifyException("requires the name of a function as attribute 'callee'")
 
 
 def check_branch(op: Operation) -> None:
     """VerifyException unless what a branch hands on is what its blocks take."""
     for index, (block, values) in enumerate(_handed_on(op)):
         if len(block.args) != len(values):
-            raise BareVerifyException(
+            raise VerifyException(
                 f"branch has {len(values)} operands for successor #{index}, but target block has "
                 f"{len(block.args)}"
             )
         for number, (argument, value) in enumerate(zip(block.args, values, strict=True)):
             if argument.type != value.type:
-                raise BareVerifyException(
+                raise VerifyException(
                     f"type mismatch for bb argument #{number} of successor #{index}"
                 )
 

@@ -6,7 +6,7 @@ used. In graphs (the regions of modules and of ops nobody knows, where they have
 order means nothing.
 
     %0 = arith.addi %1, %x : i32      operand #0 does not dominate this use
-    %1 = arith.addi %x, %x : i32      note: operand defined here (op in the same block)
+    %1 = arith.addi %x, %x : i32      note: operand #0 is defined here
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
-from qdialect.errors import InputError, Note
+from qdialect.errors import InputError
 from qdialect.verify.reports import invalid, note
 
 
@@ -136,42 +136,14 @@ def _is_graph(op: Operation) -> bool:
 
 def _misuse(top: Operation, op: Operation, operand: SSAValue) -> InputError:
     block = operand.block if isinstance(operand, BlockArgument) else _definer(operand).parent
-    if block is None or not _is_inside(block, top):
-        inner = "required by region isolation constraints"
-        return invalid(op, "using value defined outside the region", notes=(note(top, inner),))
     index = list(map(id, op.operands)).index(id(operand))
-    message = f"operand #{index} does not dominate this use"
-    return invalid(op, message, bare=True, notes=(_definition(op, operand, block),))
-
-
-def _definition(op: Operation, operand: SSAValue, block: Block) -> Note:
-    """Where the operand of `op` is defined, and how far away that is."""
-    here, there = op.parent, block.parent
-    assert here is not None and there is not None
-    if here.parent is there:
-        place = "same region"
-    elif there.is_ancestor(here):
-        place = "parent region"
-    elif here.parent is not None and here.parent.is_ancestor(block):
-        place = "child region"
-    else:
-        place = ""
-    if isinstance(operand, BlockArgument):
-        parent = block.parent_op()
-        assert parent is not None
-        number = list(there.blocks).index(block)
-        far = _in(place) or "neither in a parent nor in a child region"
-        return note(parent, f"operand defined as a block argument (block #{number} {far})")
-    if here is block:
-        place = "same block"
-    far = f"op {_in(place)}" if place else "op is neither in a parent nor in a child region"
-    return note(_definer(operand), f"operand defined here ({far})")
-
-
-def _in(place: str) -> str:
-    if not place:
-        return ""
-    return f"in {'the' if place.startswith('same') else 'a'} {place}"
+    if block is None or not _is_inside(block, top):
+        notes = (note(top, "no value from outside of this op may be used in it"),)
+        return invalid(op, f"operand #{index} is defined outside the region", notes=notes)
+    definer = block.parent_op() if isinstance(operand, BlockArgument) else _definer(operand)
+    assert definer is not None
+    notes = (note(definer, f"operand #{index} is defined here"),)
+    return invalid(op, f"operand #{index} does not dominate this use", notes=notes)
 
 
 def _definer(value: SSAValue) -> Operation:

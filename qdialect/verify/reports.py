@@ -1,4 +1,4 @@
-"""Errors about ops, in the words and at the places of upstream's verifier."""
+"""Errors about ops, at the places of the ops."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ def op_name(op: Operation) -> str:
 def invalid(
     op: Operation, message: str, *, bare: bool = False, notes: tuple[Note, ...] = ()
 ) -> InputError:
-    """An error about `op`, in the manner of mlir-opt: `'dialect.op' op message`, or the
-    message alone (`bare`).  Further lines of the message become notes."""
-    first, *rest = message.rstrip().split("\n")
+    """An error about `op`: `'dialect.op' op message`, or the message alone (`bare`).  Further
+    lines of the message become notes."""
+    first, *rest = message.strip().split("\n")
     prefix = f"'{op_name(op)}' op"
     if not bare and not first.startswith(prefix):
         first = f"{prefix} {first}"
     lines = tuple(line.strip() for line in rest if line.strip())
-    error = InputError(first, where=op_where(op), code="invalid-ir", notes=(*notes, *lines))
-    error.operation = op
-    return error
+    return InputError(first, where=op_where(op), code="invalid-ir", notes=(*notes, *lines))
 
 
 def invalid_place(op: Operation, message: str) -> InputError:

@@ -16,9 +16,6 @@ from xdsl.traits import IsTerminator, NoTerminator
 from qdialect.errors import InputError
 from qdialect.verify.reports import invalid, invalid_place
 
-NO_TERMINATOR = "no-terminator"
-"""The code of the error whose message mlir-opt ends with the last op."""
-
 
 def region_errors(op: Operation) -> Iterator[InputError]:
     """The errors in the blocks of the regions of `op`, found before the ops in them are looked
@@ -41,8 +38,7 @@ def successor_error(op: Operation) -> InputError | None:
     """The error of an op with successors that is not the last in its block."""
     if op.parent is None or op.parent.last_op is op:
         return None
-    message = "operation with block successors must terminate its parent block"
-    return invalid(op, message, bare=True)
+    return invalid(op, "has successors, but does not end its block")
 
 
 def terminator_errors(op: Operation) -> Iterator[InputError]:
@@ -57,9 +53,7 @@ def terminator_errors(op: Operation) -> Iterator[InputError]:
                 yield invalid(last, "branching to block of a different region")
                 return
             if not alone and not _may_terminate(last):
-                error = invalid(last, "block with no terminator", bare=True)
-                error.code = NO_TERMINATOR
-                yield error
+                yield invalid(last, "ends its block, but is no terminator")
                 return
 
 

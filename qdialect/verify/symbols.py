@@ -49,8 +49,7 @@ def symbol_errors(table: Operation) -> Iterator[InputError]:
         try:
             _USERS[user.name](user, symbols)
         except VerifyException as error:
-            message, *lines = str(error).split("\n")
-            yield invalid(user, message, notes=tuple(note(user, line) for line in lines))
+            yield invalid(user, str(error))
             return
 
 
@@ -111,24 +110,19 @@ def _check_call(op: Operation, symbols: Symbols) -> None:
     function = _function(symbols, callee)
     if function is None:
         raise VerifyException(f"'{name}' does not reference a valid function")
-    if len(function.inputs) != len(op.operands):
-        raise VerifyException("incorrect number of operands for callee")
-    for index, (kind, operand) in enumerate(zip(function.inputs, op.operand_types, strict=True)):
-        if kind != operand:
+    for word, given, expected in (
+        ("operand", op.operand_types, function.inputs.data),
+        ("result", op.result_types, function.outputs.data),
+    ):
+        if len(given) != len(expected):
             raise VerifyException(
-                f"operand type mismatch: expected operand type '{kind}', but provided "
-                f"'{operand}' for operand number {index}"
+                f"has {len(given)} {word}s, but function @{name} has {len(expected)}"
             )
-    if len(function.outputs) != len(op.results):
-        raise VerifyException("incorrect number of results for callee")
-    for index, (kind, result) in enumerate(zip(function.outputs, op.result_types, strict=True)):
-        if kind != result:
-            given = ", ".join(f"'{each}'" for each in op.result_types)
-            expected = ", ".join(f"'{each}'" for each in function.outputs)
-            raise VerifyException(
-                f"result type mismatch at index {index}\n"
-                f"      op result types: {given}\nfunction result types: {expected}"
-            )
+        for index, (kind, declared) in enumerate(zip(given, expected, strict=True)):
+            if kind != declared:
+                raise VerifyException(
+                    f"{word} #{index} has type '{kind}', but function @{name} declares '{declared}'"
+                )
 
 
 def _check_constant(op: Operation, symbols: Symbols) -> None:

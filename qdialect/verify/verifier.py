@@ -1,8 +1,7 @@
 """Verifies a module: the rules of each op, then that values are defined before their uses.
 
 It takes linear time and does not recurse. xDSL's `verify` prints the whole module into an
-exception and does not check the order of definitions and uses. Upstream's rules come first, so
-that a module that mlir-opt rejects gets mlir-opt's message:
+exception and does not check the order of definitions and uses:
 
     %0 = nn.relu %1 : (tensor<4xf32>) -> tensor<4xf32>   operand #0 is not defined before this use
     %1 = nn.relu %x : (tensor<4xf32>) -> tensor<4xf32>
@@ -225,10 +224,7 @@ def _first_error_in(
     behaviors: BehaviorRegistry | None,
     verified: VerifiedOps,
 ) -> InputError | None:
-    """Check `top` and what it holds, up to isolated ops, which are collected.
-
-    Upstream's rules come first, so that an error has upstream's words where it has any.
-    """
+    """Check `top` and what it holds, up to isolated ops, which are collected."""
     doubtful: InputError | None = None
     pending: list[Operation | _End] = [top]
     while pending:
@@ -258,10 +254,7 @@ def _first_error_in(
             return invalid(op, error.message)
         except VerifyException as error:
             if not str(error).startswith(_ISOLATION):
-                from qdialect.verify.messages import in_upstreams_words
-
-                message = in_upstreams_words(op, str(error))
-                return invalid(op, message, bare=isinstance(error, BareVerifyException))
+                return invalid(op, str(error), bare=isinstance(error, BareVerifyException))
         quant = checker.needed(op)
         message = None if quant is None else quant.structure_error(op)
         if message is not None:

@@ -48,7 +48,7 @@ def rejection(text: str) -> str | None:
     try:
         module = parse_module(text)
     except ParseError as error:
-        return error.msg
+        return error.msg.partition("\n")[0]
     except VerifyException as error:
         cause = error.__cause__ if isinstance(error.__cause__, VerifyException) else error
         return str(cause).removeprefix("Operation does not verify: ")

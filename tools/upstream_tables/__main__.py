@@ -30,13 +30,11 @@ BODIES = "LinalgNamedStructuredOps.yamlgen.cpp.inc"
 
 MLIR = {
     "builtin": ("mlir/IR/BuiltinOps.td",),
-    "affine": ("mlir/Dialect/Affine/IR/AffineOps.td",),
     "arith": ("mlir/Dialect/Arith/IR/ArithOps.td",),
     "bufferization": ("mlir/Dialect/Bufferization/IR/BufferizationOps.td",),
     "cf": ("mlir/Dialect/ControlFlow/IR/ControlFlowOps.td",),
     "complex": ("mlir/Dialect/Complex/IR/ComplexOps.td",),
     "func": ("mlir/Dialect/Func/IR/FuncOps.td",),
-    "gpu": ("mlir/Dialect/GPU/IR/GPUOps.td",),
     "index": ("mlir/Dialect/Index/IR/IndexOps.td",),
     "linalg": (
         "mlir/Dialect/Linalg/IR/LinalgOps.td",
@@ -54,24 +52,7 @@ MLIR = {
         "mlir/Dialect/Tosa/IR/TosaOps.td",
         "mlir/Dialect/Tosa/IR/TosaUtilOps.td",
     ),
-    "transform": (
-        "mlir/Dialect/Transform/IR/TransformOps.td",
-        "mlir/Dialect/Transform/DebugExtension/DebugExtensionOps.td",
-        "mlir/Dialect/Transform/LoopExtension/LoopExtensionOps.td",
-        "mlir/Dialect/Transform/PDLExtension/PDLExtensionOps.td",
-        "mlir/Dialect/Transform/TuneExtension/TuneExtensionOps.td",
-        "mlir/Dialect/Affine/TransformOps/AffineTransformOps.td",
-        "mlir/Dialect/Bufferization/TransformOps/BufferizationTransformOps.td",
-        "mlir/Dialect/Func/TransformOps/FuncTransformOps.td",
-        "mlir/Dialect/Linalg/TransformOps/LinalgMatchOps.td",
-        "mlir/Dialect/Linalg/TransformOps/LinalgTransformOps.td",
-        "mlir/Dialect/MemRef/TransformOps/MemRefTransformOps.td",
-        "mlir/Dialect/SCF/TransformOps/SCFTransformOps.td",
-        "mlir/Dialect/Tensor/TransformOps/TensorTransformOps.td",
-        "mlir/Dialect/Vector/TransformOps/VectorTransformOps.td",
-    ),
     "ub": ("mlir/Dialect/UB/IR/UBOps.td",),
-    "vector": ("mlir/Dialect/Vector/IR/VectorOps.td",),
 }
 STABLEHLO = {
     "stablehlo": ("stablehlo/dialect/StablehloOps.td",),

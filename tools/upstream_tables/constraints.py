@@ -32,8 +32,6 @@ ISA = {
     "::mlir::UnrankedTensorType": "unranked-tensor",
     "::mlir::TensorType": "tensor",
     "::mlir::VectorType": "vector",
-    "::mlir::FixedVectorType": "fixed-vector",
-    "::mlir::ScalableVectorType": "scalable-vector",
     "::mlir::MemRefType": "memref",
     "::mlir::UnrankedMemRefType": "unranked-memref",
     "::mlir::BaseMemRefType": "any-memref",

@@ -28,8 +28,6 @@ TRANSFORMERS = {
     "cast<ComplexType>($_self).getElementType": "element",
     "cast<FunctionType>($_self).getInputs": "inputs",
     "cast<FunctionType>($_self).getResults": "outputs",
-    "getDimSize(lastDim) / 2": "half",
-    "getDimSize(lastDim) * 2": "double",
     "getNumElements()": "elements",
     "cast<Type>($_self)": "same",
 }
@@ -142,8 +140,6 @@ class Rows:
         return operands, properties
 
     def _value(self, key: str, record: Record) -> str:
-        if is_a(record, "VariadicOfVariadic"):
-            return f"{key}**{record['segmentAttrName']}"
         return key + ("*" if is_a(record, "Variadic") else "?" if is_a(record, "Optional") else "")
 
     def _property(self, key: str, record: Record) -> str:

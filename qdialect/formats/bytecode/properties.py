@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, UnitAttr, i32
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, i32
 from xdsl.ir import Attribute
 
 from qdialect.errors import InputError, UnsupportedError
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from qdialect.formats.bytecode.write_entries import EntryWriter
 
 _OLDER = "files of version 4 have properties as a dictionary: --emit-bytecode-version=4"
-_FLAGS = {"affine.linearize_index": frozenset(("disjoint",))}
-"""Properties that are no attributes, but flags; in version 4 they get lost."""
 _INDEX_BITS = 8
 """The most bits that the place of a size may take."""
 
@@ -37,7 +35,7 @@ _INDEX_BITS = 8
 class _Item(NamedTuple):
     name: str
     presence: str
-    """`required`, `optional`, `flag` or `sizes`."""
+    """`required`, `optional` or `sizes`."""
     groups: int = 0
     """How many groups there are sizes of."""
 
@@ -53,11 +51,7 @@ def _items(name: str) -> tuple[_Item, ...] | None:
     items = [
         _Item(
             kind.name,
-            "flag"
-            if kind.name in flag_names(name)
-            else "required"
-            if kind.presence == "required"
-            else "optional",
+            "required" if kind.presence == "required" else "optional",
         )
         for kind in row.properties.values()
     ]
@@ -65,8 +59,7 @@ def _items(name: str) -> tuple[_Item, ...] | None:
         items.append(_Item("operandSegmentSizes", "sizes", len(row.operands)))
     if "result-segments" in row.traits:
         items.append(_Item("resultSegmentSizes", "sizes", len(row.results)))
-    # Flags are no attributes and stand behind these.
-    return tuple(sorted(items, key=lambda item: (item.presence == "flag", item.name)))
+    return tuple(sorted(items, key=lambda item: item.name))
 
 
 def has_row(name: str) -> bool:
@@ -77,11 +70,6 @@ def has_row(name: str) -> bool:
 def inherent_names(name: str) -> frozenset[str]:
     """The names of the properties of an op that has a row; none for others."""
     return frozenset(item.name for item in _items(name) or ())
-
-
-def flag_names(name: str) -> frozenset[str]:
-    """The names of the properties of an op that are flags."""
-    return _FLAGS.get(name, frozenset())
 
 
 class PropertyReader:
@@ -127,9 +115,6 @@ class PropertyReader:
         for item in items:
             if item.presence == "required" or (item.presence == "sizes" and not has_arrays):
                 found[item.name] = self._entries.attribute(part)
-            elif item.presence == "flag":
-                if part.byte():
-                    found[item.name] = UnitAttr()
             elif item.presence == "optional":
                 at, is_there = part.flagged()
                 if is_there:
@@ -204,9 +189,7 @@ class PropertyWriter:
         has_arrays = self._version >= NATIVE_SEGMENTS
         for item in items:
             value = found.get(item.name)
-            if item.presence == "flag":
-                out.append(value is not None)
-            elif item.presence == "optional":
+            if item.presence == "optional":
                 at = 0 if value is None else self._writer.attribute(value) << 1 | 1
                 out += number(at)
             elif item.presence == "required" or not has_arrays:

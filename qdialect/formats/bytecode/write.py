@@ -30,11 +30,12 @@ from qdialect.formats.bytecode.layout import (
     ResourceKind,
     Section,
 )
-from qdialect.formats.bytecode.properties import PropertyWriter, flag_names, has_row, inherent_names
+from qdialect.formats.bytecode.properties import PropertyWriter, has_row, inherent_names
 from qdialect.formats.bytecode.use_orders import numbered_ops, stated_order
 from qdialect.formats.bytecode.write_entries import ALIGNMENT, EntryWriter
 from qdialect.formats.mlir.resources import ResourceBlob
 from qdialect.ops.locations import op_where
+from qdialect.upstream import OTHER_DIALECTS
 
 if TYPE_CHECKING:
     from qdialect.context import QContext
@@ -84,9 +85,11 @@ def module_bytes(
 
 def _has_kept_properties(op: Operation) -> bool:
     """Whether an op has properties that a reader of version 4 could not tell from attributes."""
-    if not op.properties:
-        return False
-    return isinstance(op, UnregisteredOp) or not flag_names(op.name).isdisjoint(op.properties)
+    return bool(op.properties) and isinstance(op, UnregisteredOp) and not _is_upstream(op)
+
+
+def _is_upstream(op: UnregisteredOp) -> bool:
+    return op.op_name.data.partition(".")[0] in OTHER_DIALECTS
 
 
 def _dialects(writer: EntryWriter, ops: _OpWriter, version: int) -> bytes:
@@ -166,7 +169,7 @@ class _Kind:
         self.name = name
         self.number = number(at)
         self.is_isolated = is_isolated(name, op)
-        self.is_unregistered = isinstance(op, UnregisteredOp)
+        self.is_unregistered = isinstance(op, UnregisteredOp) and not _is_upstream(op)
         self.inherent = inherent_names(name)
         #: whether other tools may have the op, and then know how to read its properties
         self.is_elsewhere = has_row(name) or not (
@@ -286,7 +289,7 @@ class _OpWriter:
     def _attributes(self, out: bytearray, op: Operation, kind: _Kind) -> int:
         """Write properties and attributes; their bits of the mask."""
         properties, attributes = op.properties, op.attributes
-        if kind.is_unregistered:
+        if isinstance(op, UnregisteredOp):
             attributes = {key: value for key, value in attributes.items() if key != "op_name__"}
         if self._version < NATIVE_PROPERTIES:
             both = {**properties, **attributes} if properties else attributes

@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from qdialect.upstream.directives import (
-    CustomSyntax,
-)
+from qdialect.upstream.directives import CustomSyntax
 
 #: in which module of `qdialect.upstream.custom` a directive is
 _MODULES = {
@@ -24,18 +22,14 @@ _MODULES = {
     "ExponentMantissa": "dimension_numbers",
     "Extents": "memory",
     "FirstTypeUnless": "types",
-    "FlagWord": "memory",
     "GlobalMemrefOpTypeAndInitialValue": "memory",
     "HiddenRegion": "structured",
     "IdentityMaps": "structured",
     "KindRegion": "structured",
     "LoopBounds": "regions",
-    "MapOperands": "memory",
     "MapsUnlessIdentity": "structured",
-    "MaskedRegion": "vectors",
     "MoreAttributes": "structured",
     "OwnAttributes": "structured",
-    "PackedOrDynamicIndexList": "matching",
     "PairwiseOpType": "operation_types",
     "Payload": "structured",
     "PayloadRegion": "structured",
@@ -44,22 +38,14 @@ _MODULES = {
     "Reduction": "loops_and_reductions",
     "SameOperandsAndResultType": "operation_types",
     "SelectOpType": "operation_types",
-    "SemiFunctionType": "functions",
-    "ShuffledType": "vectors",
     "Signature": "functions",
     "SliceRanges": "dimension_numbers",
-    "Subscripts": "affine",
-    "SwitchCases": "switches",
-    "SwitchOpCases": "switches",
+    "SwitchCases": "regions",
     "TraitDictionary": "structured",
-    "TransferAttributes": "vectors",
-    "TransferDefaults": "vectors",
-    "TransformMatchDims": "matching",
     "TupleOpType": "operation_types",
     "TypeList": "types",
     "TypeUnless": "types",
     "VariableOpTypeOrInitialValue": "properties",
-    "Scan": "loops_and_reductions",
     "VariadicOperandWithAttribute": "dimension_numbers",
     "VariadicSameOperandsAndResultType": "operation_types",
     "Visibility": "functions",

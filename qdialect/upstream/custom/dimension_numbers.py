@@ -33,12 +33,7 @@ from qdialect.dialects.stablehlo.attributes import (
     PrecisionAttr,
     parse_layouts,
 )
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    Operands,
-    PropertyValue,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, Operands, PropertyValue
 from qdialect.upstream.states import Reading, Writing
 
 Arguments = Sequence[Directive | str]

@@ -11,15 +11,8 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    PropertyValue,
-    Types,
-)
-from qdialect.upstream.region_directives import (
-    RegionValue,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, PropertyValue
+from qdialect.upstream.region_directives import RegionValue
 from qdialect.upstream.states import Reading, Writing
 
 _VISIBILITIES = ("public", "private", "nested")
@@ -139,37 +132,7 @@ class Signature(CustomSyntax):
             state.printer.print_attr_dict(note)
 
 
-class SemiFunctionType(CustomSyntax):
-    """`(!a) -> !b`, or `!a` without results."""
-
-    def parse(self, state: Reading, arguments: Sequence[Directive | str]) -> None:
-        source, target = [part.names[0] for part in arguments if isinstance(part, Types)]
-        parser = state.parser
-        if not parser.parse_optional_punctuation("("):
-            state.types[source], state.types[target] = [parser.parse_type()], []
-            return
-        state.types[source] = [parser.parse_type()]
-        parser.parse_punctuation(")")
-        parser.parse_punctuation("->")
-        results: list[Attribute] = []
-        if parser._current_token.kind is MLIRTokenKind.L_PAREN:
-            results += parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-        else:
-            results.append(parser.parse_type())
-        state.types[target] = results
-
-    def print(self, state: Writing, arguments: Sequence[Directive | str]) -> None:
-        source, target = [part.names[0] for part in arguments if isinstance(part, Types)]
-        (kind,) = state.types(source)
-        results = state.types(target)
-        if results:
-            state.printer.print_function_type([kind], results)
-        else:
-            state.printer.print_attribute(kind)
-
-
 DIRECTIVES = {
-    "SemiFunctionType": SemiFunctionType(),
     "Signature": Signature(),
     "Visibility": Visibility(),
 }

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.parser import Parser, UnresolvedOperand
 
@@ -24,9 +24,7 @@ from qdialect.upstream.directives import (
     Types,
     assign_types,
 )
-from qdialect.upstream.region_directives import (
-    RegionValue,
-)
+from qdialect.upstream.region_directives import RegionValue
 from qdialect.upstream.states import Reading, Writing
 
 Arguments = Sequence[Directive | str]
@@ -239,61 +237,6 @@ def _combining(state: Writing, region: Region) -> Operation | None:
     return op if plain and same and kinds == {scalar} else None
 
 
-class Scan(CustomSyntax):
-    """Inputs, carried values, the dimension, the body and types of a scan."""
-
-    def parse(self, state: Reading, arguments: Arguments) -> None:
-        parser = state.parser
-        inputs, inits, dimension, body = self._names(arguments)
-        paren = parser.Delimiter.PAREN
-        operand = parser.parse_unresolved_operand
-        state.operands[inputs] = parser.parse_comma_separated_list(paren, operand)
-        parser.parse_keyword("inits")
-        state.operands[inits] = parser.parse_comma_separated_list(paren, operand)
-        parser.parse_keyword("dimension")
-        parser.parse_punctuation("=")
-        state.properties[dimension] = IntegerAttr(parser.parse_integer(), i64)
-        found = parser.parse_optional_attr_dict_with_keyword()
-        if found is not None:
-            for name, value in found.data.items():
-                inherent = name in state.row.properties
-                (state.properties if inherent else state.attributes)[name] = value
-        state.regions[body] = [parser.parse_region()]
-        parser.parse_punctuation(":")
-        kind = parser.parse_function_type()
-        assign_types(state, [inputs, inits], list(kind.inputs.data))
-        outputs, carries = (value.name for value in state.row.results)
-        count = len(kind.outputs.data) - len(state.operands[inits])
-        if count < 0:
-            parser.raise_error("not enough result types to cover the required carries")
-        state.types[outputs] = list(kind.outputs.data[:count])
-        state.types[carries] = list(kind.outputs.data[count:])
-
-    def _names(self, arguments: Arguments) -> tuple[str, str, str, str]:
-        inputs, inits = (p.names[0] for p in arguments if isinstance(p, Operands))
-        (dimension,) = (p.kind.name for p in arguments if isinstance(p, PropertyValue))
-        (body,) = (p.names[0] for p in arguments if isinstance(p, RegionValue))
-        return inputs, inits, dimension, body
-
-    def print(self, state: Writing, arguments: Arguments) -> None:
-        printer = state.printer
-        inputs, inits, dimension, body = self._names(arguments)
-        for word, name in (("(", inputs), (") inits (", inits)):
-            printer.print_string(word)
-            printer.print_list(state.values(name), printer.print_ssa_value)
-        number = cast("IntegerAttr[Any]", state.property(dimension)).value.data
-        printer.print_string(f") dimension = {number} ")
-        shown = {k: v for k, v in state.properties.items() if k not in state.written}
-        if shown:
-            printer.print_string("attributes ")
-            printer.print_attr_dict(shown)
-            printer.print_string(" ")
-            state.written.update(shown)
-        printer.print_region(state.regions[body][0])
-        printer.print_string(" : ")
-        printer.print_operation_type(state.op)
-
-
 class ConstantValue(CustomSyntax):
     """The elements of a constant; the generic form where the result has another type."""
 
@@ -345,6 +288,5 @@ class ConstantValue(CustomSyntax):
 DIRECTIVES = {
     "ConstantValue": ConstantValue(),
     "Reduction": Reduction(),
-    "Scan": Scan(),
     "WhileLoop": WhileLoop(),
 }

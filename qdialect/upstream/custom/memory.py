@@ -1,4 +1,4 @@
-"""Syntax of memory and shapes: initial values of globals, flags as words, bare maps, extents."""
+"""Syntax of memory and shapes: initial values of globals, bare maps, extents."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     DenseIntOrFPElementsAttr,
     IndexType,
-    IntegerAttr,
     MemRefType,
     TensorType,
     UnitAttr,
 )
 from xdsl.ir import Attribute
 
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    Operands,
-    PropertyValue,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, PropertyValue
 from qdialect.upstream.states import Reading, Writing
 
 
@@ -59,20 +53,6 @@ class GlobalMemrefOpTypeAndInitialValue(CustomSyntax):
             state.printer.print_string(f" = {text.rpartition(' : ')[0]}")
 
 
-class FlagWord(CustomSyntax):
-    """One of two words for a flag: its arguments are the word for false, then that for true."""
-
-    def parse(self, state: Reading, arguments: Sequence[Directive | str]) -> None:
-        words = [part for part in arguments if isinstance(part, str)]
-        word = state.parser.parse_keyword_in(words)
-        state.properties[_properties(arguments)[0]] = IntegerAttr.from_bool(word == words[1])
-
-    def print(self, state: Writing, arguments: Sequence[Directive | str]) -> None:
-        words = [part for part in arguments if isinstance(part, str)]
-        value = cast("Any", state.property(_properties(arguments)[0]))
-        state.printer.print_string(words[1] if value.value.data else words[0])
-
-
 class BareMap(CustomSyntax):
     """`(d0, d1) -> (d1, d0)`: an affine map without `affine_map<>`."""
 
@@ -101,39 +81,8 @@ class Extents(CustomSyntax):
             state.printer.print_list(value.get_values(), state.printer.print_int)
 
 
-class MapOperands(CustomSyntax):
-    """`#map(%d0, %d1)[%s0]`: an affine map or set, and its operands, dimensions first."""
-
-    def parse(self, state: Reading, arguments: Sequence[Directive | str]) -> None:
-        parser = state.parser
-        (name,) = _properties(arguments)
-        state.properties[name] = parser.parse_attribute()
-        operands = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, parser.parse_unresolved_operand
-        )
-        symbols = parser.parse_optional_comma_separated_list(
-            parser.Delimiter.SQUARE, parser.parse_unresolved_operand
-        )
-        (values,) = [part.names[0] for part in arguments if isinstance(part, Operands)]
-        state.operands[values] = [*operands, *(symbols or [])]
-
-    def print(self, state: Writing, arguments: Sequence[Directive | str]) -> None:
-        places = cast("Any", state.property(_properties(arguments)[0]))
-        (name,) = [part.names[0] for part in arguments if isinstance(part, Operands)]
-        values = state.values(name)
-        count = places.data.num_dims
-        state.printer.print_attribute(places)
-        with state.printer.in_parens():
-            state.printer.print_list(values[:count], state.printer.print_ssa_value)
-        if len(values) > count:
-            with state.printer.in_square_brackets():
-                state.printer.print_list(values[count:], state.printer.print_ssa_value)
-
-
 DIRECTIVES = {
     "BareMap": BareMap(),
     "Extents": Extents(),
-    "FlagWord": FlagWord(),
     "GlobalMemrefOpTypeAndInitialValue": GlobalMemrefOpTypeAndInitialValue(),
-    "MapOperands": MapOperands(),
 }

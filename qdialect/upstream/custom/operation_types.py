@@ -8,12 +8,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import ComplexType, FunctionType, TensorType, TupleType
 from xdsl.ir import Attribute
 
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    Types,
-    assign_types,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, Types, assign_types
 from qdialect.upstream.states import Reading, Writing
 
 Arguments = Sequence[Directive | str]

@@ -18,11 +18,7 @@ from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.upstream.attributes import is_default, stripped
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    PropertyValue,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, PropertyValue
 from qdialect.upstream.states import Reading, Writing
 from qdialect.upstream.table import Property
 

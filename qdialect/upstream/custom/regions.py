@@ -15,16 +15,8 @@ from xdsl.parser import UnresolvedOperand
 from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind
 
 from qdialect.upstream.custom.indices import parse_index_list, print_index_list
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    Operands,
-    PropertyValue,
-    Types,
-)
-from qdialect.upstream.region_directives import (
-    RegionValue,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, Operands, PropertyValue, Types
+from qdialect.upstream.region_directives import RegionValue, close_region, print_region
 from qdialect.upstream.states import ArgumentTypes, Reading, Writing
 
 
@@ -164,9 +156,38 @@ class LoopBounds(CustomSyntax):
         return list(zip(operands, integers, strict=True))
 
 
+class SwitchCases(CustomSyntax):
+    """`case 2 { .. } case 5 { .. }`: a property with the integers, and the regions."""
+
+    def parse(self, state: Reading, arguments: Sequence[Directive | str]) -> None:
+        cases, regions = self._parts(arguments)
+        integers: list[int] = []
+        made = state.regions.setdefault(regions.names[0], [])
+        while state.parser.parse_optional_keyword("case"):
+            integers.append(state.parser.parse_integer())
+            region = state.parser.parse_region()
+            close_region(state, region, regions.terminator)
+            made.append(region)
+        state.properties[cases] = DenseArrayBase.from_list(i64, integers)
+
+    def print(self, state: Writing, arguments: Sequence[Directive | str]) -> None:
+        cases, regions = self._parts(arguments)
+        integers = cast("Any", state.property(cases)).get_values()
+        for integer, region in zip(integers, state.regions[regions.names[0]], strict=True):
+            state.new_line()
+            state.printer.print_string(f"case {integer} ")
+            print_region(state, region, "")
+
+    def _parts(self, arguments: Sequence[Directive | str]) -> tuple[str, RegionValue]:
+        (cases,) = [part.kind.name for part in arguments if isinstance(part, PropertyValue)]
+        (regions,) = [part for part in arguments if isinstance(part, RegionValue)]
+        return cases, regions
+
+
 DIRECTIVES = {
     "Argument": Argument(),
     "ArgumentList": ArgumentList(),
     "Assignments": Assignments(),
     "LoopBounds": LoopBounds(),
+    "SwitchCases": SwitchCases(),
 }

@@ -19,15 +19,8 @@ from xdsl.ir.affine import AffineMap
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    PropertyValue,
-)
-from qdialect.upstream.region_directives import (
-    RegionValue,
-    print_region,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, PropertyValue
+from qdialect.upstream.region_directives import RegionValue, print_region
 from qdialect.upstream.scalars import Body, fill
 from qdialect.upstream.states import Reading, Writing
 from qdialect.upstream.types import element_of
@@ -149,18 +142,17 @@ class TraitDictionary(CustomSyntax):
             state.parser.raise_error("expected a dictionary", state.start)
         for name, entry in value.data.items():
             if name == "iterator_types":
-                dialect = state.dialect
-                entry = self._iterators(state, dialect, cast("ArrayAttr[Attribute]", entry))
+                entry = self._iterators(state, cast("ArrayAttr[Attribute]", entry))
             inherent = name in state.row.properties
             (state.properties if inherent else state.attributes)[name] = entry
 
-    def _iterators(self, state: Reading, dialect: str, words: ArrayAttr[Attribute]) -> Attribute:
+    def _iterators(self, state: Reading, words: ArrayAttr[Attribute]) -> Attribute:
         from xdsl.parser import Parser
 
         made: list[Attribute] = []
         for word in words.data:
             if isinstance(word, StringAttr):
-                text = f"#{dialect}.iterator_type<{word.data}>"
+                text = f"#{state.dialect}.iterator_type<{word.data}>"
                 made.append(Parser(state.parser.ctx, text).parse_attribute())
             else:
                 made.append(word)

@@ -9,11 +9,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.upstream.attributes import builtin_type
-from qdialect.upstream.directives import (
-    CustomSyntax,
-    Directive,
-    Types,
-)
+from qdialect.upstream.directives import CustomSyntax, Directive, Types
 from qdialect.upstream.states import Reading, Writing
 
 

@@ -192,7 +192,7 @@ def parse_text(
 
 
 def _parse_error(error: ParseError, parser: MLIRParser | None, positions: Positions) -> InputError:
-    first, *rest = error.msg.strip("\n").split("\n")
+    first = error.msg.strip("\n")
     undefined = parser.undefined() if parser and "values used but not defined" in first else []
     if undefined:
         wrong, *others = (_syntax_error(UNDECLARED, positions.where(at)) for at in undefined)
@@ -202,33 +202,62 @@ def _parse_error(error: ParseError, parser: MLIRParser | None, positions: Positi
     if dangling and isinstance(error, MultipleSpansParseError):
         where = positions.where(error.refs[0][0].start)
         return _syntax_error("reference to an undefined block", where)
-    text = error.span.input.content
-    return _faulty(first, rest, (text, error.span.start), parser, positions)
-
-
-def _faulty(
-    message: str,
-    rest: list[str],
-    place: tuple[str, int],
-    parser: MLIRParser | None,
-    positions: Positions,
-) -> InputError:
-    """The error at a place of a text, in mlir-opt's words, else in those of `message`."""
-    from qdialect.formats.mlir.read.upstream_errors import Context, fault
-
-    op, known = None, frozenset[str]()
-    if parser is not None:
-        op, known = parser.op_position, frozenset(parser.ctx.registered_dialect_names)
-    found = fault(message, Context(*place, op, known))
-    notes: list[str] = [Note(words, positions.where(at)) for words, at in found.notes]
-    if found.message == message:
-        notes += [line.strip() for line in rest if line.strip()]
-    wrong = _syntax_error(found.message, positions.where(found.position))
-    wrong.notes = tuple(notes)
-    return wrong
+    return _faulty(error.msg, error.span.input.content, error.span.start, positions)
 
 
 UNDECLARED = "use of undeclared SSA value name"
+_OP = "expected an operation"
+
+_CLEARER = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"^(?:Could not parse entire input|\s*in block definition).*", _OP),
+        (r"^.*operation name expected", _OP),
+        (r"^Expected ':'function.*", "expected ':' and the type of the op"),
+        (r"^SSA value used before assignment", UNDECLARED),
+        (r"^('.+?'|(?:function |string |block |@ |block-)?\w+) expected\b", r"expected \1"),
+        (r"^Expected\b", "expected"),
+        (r"[!.]$", ""),
+    )
+)
+"""Parts of messages of xDSL's parser that say too little, and what is said in their place."""
+
+_UNEXPECTED = re.compile(
+    r"expected (?:'\W|(?:shape |vector element |argument or )?type|an operation|attribute|block|"
+    r"successor|SSA value tuple size|result SSA value|string literal|region|(?:an )?operand)"
+)
+"""Messages about a token that cannot stand where it is."""
+
+
+def _faulty(message: str, text: str, position: int, positions: Positions) -> InputError:
+    """The error at a place of a text; an unexpected token is reported behind the one before it, so
+    that an error at the end of a line does not point into the next."""
+    first, *rest = message.strip("\n").split("\n")
+    for pattern, words in _CLEARER:
+        first = pattern.sub(words, first, count=1)
+    if _UNEXPECTED.match(first):
+        position = _behind_token(text, position)
+    where = positions.where(position)
+    wrong = _syntax_error(first, where)
+    wrong.notes = tuple(Note(line.strip(), where) for line in rest if line.strip())
+    return wrong
+
+
+def _behind_token(text: str, position: int) -> int:
+    """The end of the token before `position`: above blank lines and comments, too."""
+    start = min(position, len(text))
+    while True:
+        while start and text[start - 1] in " \t":
+            start -= 1
+        if not start:
+            return position
+        if text[start - 1] not in "\n\r":
+            return start
+        start -= 1
+        line = text.rfind("\n", 0, start) + 1
+        comment = text.find("//", line, start)
+        if comment >= 0:
+            start = comment
 
 
 def _syntax_error(message: str, where: Where) -> InputError:
@@ -236,9 +265,8 @@ def _syntax_error(message: str, where: Where) -> InputError:
 
 
 def _unreadable(message: str, parser: MLIRParser | None, positions: Positions) -> InputError:
-    first, *rest = message.split("\n")
-    place = (parser.lexer.input.content, parser.pos) if parser else ("", 0)
-    return _faulty(first, rest, place, parser, positions)
+    text, position = (parser.lexer.input.content, parser.pos) if parser else ("", 0)
+    return _faulty(message, text, position, positions)
 
 
 def open_weights(module: ModuleOp, ctx: QContext, folder: Path) -> None:

@@ -58,7 +58,7 @@ from qdialect.formats.mlir.read.aliases import AliasExtents
 from qdialect.formats.mlir.read.attributes import AttributeReader
 from qdialect.formats.mlir.read.types import TENSOR, TensorTypes
 from qdialect.formats.mlir.resources import ResourceTable
-from qdialect.upstream import parse_op as parse_upstream_op
+from qdialect.upstream import parse_custom_form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -257,7 +257,7 @@ class MLIRParser(AttributeReader):
         if word is None:
             op = self._parse_generic_operation(kind)
         else:
-            op = self._parse_custom_operation(kind)
+            op = self._parse_custom_operation(kind, name)
         stack.pop()
         position = self._op_name_positions.pop()
         if op.location is UNKNOWN_LOC:
@@ -265,8 +265,17 @@ class MLIRParser(AttributeReader):
         self._bind_results(op, results, start)
         return op
 
-    def _parse_custom_operation(self, kind: type[Operation]) -> Operation:
-        op = parse_upstream_op(kind.name, kind, self) or kind.parse(self)
+    def _parse_custom_operation(self, kind: type[Operation], word: str) -> Operation:
+        op = parse_custom_form(kind, self)
+        if op is None:
+            start = self._op_name_positions[-1]
+            name = word if issubclass(kind, UnregisteredOp) else kind.name
+            self.raise_error(
+                f"no custom form of '{name}' is known here: write the file in generic form, "
+                "with mlir-opt --mlir-print-op-generic",
+                start,
+                start + len(word),
+            )
         location = self.parse_optional_location()
         if location is not None:
             op.location = location
@@ -330,11 +339,6 @@ class MLIRParser(AttributeReader):
             if kind is not None and not kind.has_trait(IsTerminator, value_if_unregistered=True):
                 self.raise_error("successors in non-terminator")
         return super().parse_optional_successors()
-
-    @property
-    def op_position(self) -> int | None:
-        """Where the name of the op begins that is being read."""
-        return self._op_name_positions[-1] if self._op_name_positions else None
 
     # -- types -----------------------------------------------------------------
 

@@ -22,11 +22,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    StringAttr,
-    UnregisteredOp,
-)
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, StringAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation
 
 from qdialect.ops.base import NNOp
