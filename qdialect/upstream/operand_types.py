@@ -17,6 +17,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -44,37 +45,33 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.upstream.shapes import RANKED, SHAPED, element_or_self, layout_of, shape_of
+from qdialect.upstream.shapes import (
+    RANKED,
+    SHAPED,
+    element_or_self,
+    layout_of,
+    remembered,
+    shape_of,
+    storage_text,
+)
 from qdialect.upstream.table import Row
 from qdialect.upstream.traits import TRAITS
 
 FOLDER = Path(__file__).parent / "constraints"
-MOST_TYPES = 1 << 14
-"""The memory of types is emptied when it has so many."""
 
 _Test = Callable[[Attribute], "bool | None"]
 
 
 class Constraint:
-    """What a type or attribute must be; it remembers the types it was asked about."""
+    """What a type or attribute must be; `allows` remembers the types it was asked about."""
 
     def __init__(self, predicate: str, name: str) -> None:
         self.name = name
         self._predicate = predicate
-        #: by `id` of the type, which the entry refers to so that the `id` stays unique
-        self._known: dict[int, tuple[Attribute, bool]] = {}
-
-    def allows(self, kind: Attribute) -> bool:
-        """Whether a type may be what upstream demands."""
-        known = self._known.get(id(kind))
-        if known is None:
-            if len(self._known) >= MOST_TYPES:
-                self._known.clear()
-            known = self._known[id(kind)] = kind, self.holds(kind)
-        return known[1]
+        self.allows = remembered(self.holds)
 
     def holds(self, attribute: Attribute) -> bool:
-        """The same of an attribute, which is not remembered."""
+        """Whether a type or attribute may be what upstream demands."""
         return self._test(attribute) is not False
 
     @cached_property
@@ -145,53 +142,54 @@ def _table(
     return found["type"], found["attr"], rows
 
 
-def check_types(op: Operation, row: Row) -> None:
-    """VerifyException unless the types and attributes in `op` are what upstream demands."""
+Named = Mapping[str, Sequence[SSAValue]]
+
+
+def check_types(op: Operation, row: Row) -> Named:
+    """The operands and results of `op` by the names that its row has for them; VerifyException
+    unless their types and the attributes are what upstream demands."""
     found = demands(op.name)
     if found is None:
-        return
+        return {**groups(op, row, "operand"), **groups(op, row, "result")}
     for name, constraint in found.attributes.items():
-        attribute = op.properties.get(name, op.attributes.get(name))
+        attribute = op.properties.get(name) or op.attributes.get(name)
         if attribute is not None and not constraint.holds(attribute):
             raise VerifyException(
                 f"attribute '{name}' failed to satisfy constraint: {constraint.name}"
             )
-    operands = groups(op, row, "operand")
-    results = groups(op, row, "result")
-    for word, members, constraints, values in (
-        ("operand", operands, found.operands, row.operands),
-        ("result", results, found.results, row.results),
+    named: dict[str, Sequence[SSAValue]] = {}
+    for word, constraints, values in (
+        ("operand", found.operands, row.operands),
+        ("result", found.results, row.results),
     ):
-        index = 0
+        index, members = 0, groups(op, row, word)
+        named.update(members)
         if len(constraints) != len(values):
             continue
-        for group, constraint, value in zip(members, constraints, values, strict=True):
-            for member in group:
+        for constraint, value in zip(constraints, values, strict=True):
+            for member in members[value.name]:
                 if not constraint.allows(member.type):
                     many = "variadic of " if value.repeat.startswith("*") else ""
                     raise VerifyException(
                         f"{word} #{index} must be {many}{constraint.name}, but got '{member.type}'"
                     )
                 index += 1
-    named = dict(
-        zip(
-            [value.name for value in (*row.operands, *row.results)],
-            [*operands, *results],
-            strict=True,
-        )
-    )
     for match in found.matches:
         _check_match(op, match, named)
     for trait in found.traits:
         TRAITS[trait](op)
+    return named
 
 
-def groups(op: Operation, row: Row, word: str) -> list[Sequence[SSAValue]]:
-    """The operands or results (`word`) by value of the row; VerifyException if they do not fit."""
+def groups(op: Operation, row: Row, word: str) -> Named:
+    """The operands or results (`word`) by name; VerifyException if they do not fit."""
     values, members = (
         (row.operands, op.operands) if word == "operand" else (row.results, op.results)
     )
+    members = tuple(members)
     repeated = sum(bool(value.repeat) for value in values)
+    if not repeated and len(members) == len(values):
+        return {value.name: (member,) for value, member in zip(values, members, strict=True)}
     rest = len(members) - (len(values) - repeated)
     sizes = [rest // repeated if value.repeat else 1 for value in values]
     if f"{word}-segments" in row.traits:
@@ -202,12 +200,8 @@ def groups(op: Operation, row: Row, word: str) -> list[Sequence[SSAValue]]:
         sizes = [*cast("Any", segments).get_values()]
     if len(sizes) != len(values) or sum(sizes) != len(members):
         raise VerifyException(f"{len(members)} {word}s cannot be divided into groups of {sizes}")
-    found: list[Sequence[SSAValue]] = []
-    first = 0
-    for size in sizes:
-        found.append(members[first : first + size])
-        first += size
-    return found
+    rests = iter(members)
+    return {value.name: [*islice(rests, size)] for value, size in zip(values, sizes, strict=True)}
 
 
 # -- predicates -----------------------------------------------------------------
@@ -296,7 +290,7 @@ def _leaf(word: str) -> _Test:
     if key == "dense-array":
         return lambda attribute: (
             isinstance(attribute, DenseArrayBase)
-            and str(cast("DenseArrayBase[Any]", attribute).elt_type) == argument
+            and storage_text(cast("DenseArrayBase[Any]", attribute).elt_type) == argument
         )
     number = int(argument)
     if key in ("signless", "unsigned"):
@@ -414,7 +408,7 @@ _PLAIN: Mapping[str, _Test] = {
 # -- what types have in common ----------------------------------------------------
 
 
-def _check_match(op: Operation, match: Match, named: Mapping[str, Sequence[SSAValue]]) -> None:
+def _check_match(op: Operation, match: Match, named: Named) -> None:
     kinds: list[Attribute] = []
     for name in match.values:
         if name in named:
