@@ -203,8 +203,8 @@ class Parts(NamedTuple):
 def parts_of(row: Row, op: Operation) -> Parts:
     """The parts of `op`; VerifyException when it has others than its row says."""
     return Parts(
-        _named(row.operands, groups(op, row, "operand")),
-        _named(row.results, groups(op, row, "result")),
+        groups(op, row, "operand"),
+        groups(op, row, "result"),
         _named(row.regions, _divided(op.regions, row.regions, "region")),
         _named(row.successors, _divided(op.successors, row.successors, "successor")),
     )
@@ -214,11 +214,12 @@ def _named(values: Sequence[Value], parts: Sequence[Any]) -> dict[str, Any]:
     return {value.name: part for value, part in zip(values, parts, strict=True)}
 
 
-def groups(op: Operation, row: Row, word: str) -> list[Sequence[SSAValue]]:
-    """The operands or results (`word`) by value of the row; VerifyException if they do not fit."""
+def groups(op: Operation, row: Row, word: str) -> dict[str, Sequence[SSAValue]]:
+    """The operands or results (`word`) by name; VerifyException if they do not fit."""
     values, members = (
         (row.operands, op.operands) if word == "operand" else (row.results, op.results)
     )
+    members = tuple(members)
     sizes: Sequence[int] | None = None
     if f"{word}-segments" in row.traits:
         key = f"{word}SegmentSizes"
@@ -226,7 +227,7 @@ def groups(op: Operation, row: Row, word: str) -> list[Sequence[SSAValue]]:
         if segments is None:
             raise VerifyException(f"requires attribute '{key}'")
         sizes = [*cast("Any", segments).get_values()]
-    return _divided(members, values, word, sizes)
+    return _named(values, _divided(members, values, word, sizes))
 
 
 def _divided(

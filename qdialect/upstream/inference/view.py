@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects import attributes
-from qdialect.upstream.operand_types import groups
-from qdialect.upstream.shapes import Shape, element_or_self, fit, listed, shape_of, storage_of
-from qdialect.upstream.table import Row
+from qdialect.upstream.operand_types import Named
+from qdialect.upstream.shapes import Shape, element_or_self, fit, listed, shape_of, storage_text
 
 MOST_NUMBERS = 1 << 12
 """Constants with more elements are not read."""
@@ -35,7 +34,8 @@ def demand(holds: object, message: str) -> None:
 def must_be(what: str, found: object, *allowed: object) -> None:
     """Something is one of what is allowed."""
     if found not in allowed:
-        raise VerifyException(f"{what} must be {' or '.join(map(str, allowed))}, but is {found}")
+        words = " or ".join(dict.fromkeys(map(str, allowed)))
+        raise VerifyException(f"{what} must be {words}, but is {found}")
 
 
 def must_agree(what: str, *found: object) -> None:
@@ -75,19 +75,18 @@ class Inferred(NamedTuple):
     element: Attribute | None = None
 
 
-Rule = Callable[["View"], Sequence[Inferred]]
-"""Infers results; none of them, or VerifyException where the op breaks a rule."""
+Results = Sequence[Inferred] | None
+"""What is inferred of the first results, if anything is."""
+
+Rule = Callable[["View"], Results]
+"""Infers results; VerifyException where the op breaks a rule."""
 
 
 class View:
     """The parts of an op by the names that its row has for them."""
 
-    def __init__(self, op: Operation, row: Row) -> None:
-        self.op = op
-        self._values: dict[str, Sequence[SSAValue]] = {}
-        for word, values in (("operand", row.operands), ("result", row.results)):
-            names = [value.name for value in values]
-            self._values.update(zip(names, groups(op, row, word), strict=True))
+    def __init__(self, op: Operation, named: Named) -> None:
+        self.op, self._values = op, named
 
     # types
 
@@ -123,7 +122,7 @@ class View:
 
     def storage(self, name: str) -> str:
         """Its element type as text; of quantized numbers that of what is stored."""
-        return str(storage_of(self.kind(name)))
+        return storage_text(self.kind(name))
 
     def like(self, name: str) -> Inferred:
         """A result of its shape and element type."""
