@@ -293,7 +293,8 @@ def _executed(choice: Choice) -> list[str]:
         lines.append("the float model is faster than what integers make: it is written\n")
     elif choice.chosen.name == INPUT:
         why = "nothing is faster than" if len(laps) > 1 else "nothing may take the place of"
-        lines.append(f"{why} the input, so that is what is written\n")
+        what = "that" if isinstance(choice.chosen.model, Path) else "its translation"
+        lines.append(f"{why} the input, so {what} is what is written\n")
     return lines
 
 

@@ -21,6 +21,7 @@ result must be as close to that as the floats in the model let two engines be (`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf, isfinite
@@ -74,9 +75,9 @@ LEAST_DB = 10.0
 that move single steps leave 20 to 50 dB in networks of any depth, as integer kernels do; a wrong
 scale, zero point or channel leaves less than 5."""
 
-FLOATS_DB = 100.0
-"""What differs less is the same floats, summed in another order: a step of a code leaves less than
-50 dB."""
+FLOATS_DB = 80.0
+"""What differs less is the same floats, summed in another order or by another approximation of a
+function: a step of a code leaves less than 50 dB."""
 
 _CLIPPING = ("saturation", "relaxed")
 """Classes of rewrites that may drop a clip."""
@@ -88,7 +89,6 @@ _DEFECT = "this is a defect of qdialect or of a plug-in"
 _CLIPS = "check on inputs of the task, or ask for a level that keeps roundings and clips (bounded)"
 IN_RUNTIME = "in ONNX Runtime with its optimizations off"
 IN_REFERENCE = "in the reference interpreter"
-IN_LITERT = "in LiteRT"
 
 _EQUAL = Difference(0.0, 0.0, 0.0, inf, None)
 _OTHER = Difference(inf, inf, 1.0, -inf, ())
@@ -313,7 +313,8 @@ class Judge:
         if path is None:
             return None
         if path.suffix in TFLITE:
-            return (IN_LITERT, self.run_original) if litert_installed() else None
+            where = _in_litert(kernels_named(self.before.module))
+            return (where, self.run_original) if litert_installed() else None
         if path.suffix == ".onnx":
             return None if installed_runtime() is None else (IN_RUNTIME, self.run_original)
         return "in PyTorch, op by op" if path.suffix == ".pt2" else IN_REFERENCE, self.run_kept
@@ -440,8 +441,9 @@ class Judge:
         comparison = Comparison(self, after, written, form)
         before, given, least = self.before, self.failing, inf
         if wrong.beside or self.is_from_litert:
-            before, given = self.kept, self.inputs_of_kept(self.failing)
-            least = self.noise if wrong.bounded else wrong.least_db
+            with suppress(QError):
+                before, given = self.kept, self.inputs_of_kept(self.failing)
+                least = self.noise if wrong.bounded else wrong.least_db
         found = first_divergence(
             (before.ctx, before.module),
             comparison.meaning,
@@ -540,22 +542,19 @@ class Comparison:
 
     def engines(self) -> list[tuple[str, Callable[[], tuple[Run, Run]], str]]:
         """What may judge, the preferred first, and beside what the result is in another engine."""
-        from qdialect.formats.onnx.write.kernels import installed_runtime
-
         found = [(IN_REFERENCE, self.interpreted, "")]
+        if (result := self.executed) is None:
+            return found
+        place, opened = result
         fits = self.exact and self.written is not None and self.judge.same_interface(self.after)
-        to_litert = isinstance(self.written, WrittenTflite)
-        if to_litert == self.judge.is_from_litert:
-            kernels = kernels_named(self.before.module)
-            litert = f"{IN_LITERT} ({kernels})", self.in_litert, ""
-            runtime = IN_RUNTIME, self.in_runtime, ""
-            if fits and (litert_installed() if to_litert else installed_runtime() is not None):
-                found.insert(0, litert if to_litert else runtime)
-        elif (source := self.judge.source) and (result := self.executed):
+        if fits and isinstance(self.written, WrittenTflite) == self.judge.is_from_litert:
+            found.insert(0, (place, lambda: (self.judge.loaded(), opened()), ""))
+        elif (source := self.judge.source) is not None:
+            where, run = source
             # Where a rounding may go the other way, the interpreter sees more.
-            first = fits and self.judge.noise > LEAST_DB
-            both = f"{source[0]}, the result {result[0]}", self.in_both, _beside(source[0])
-            found.insert(0 if first else 1, both)
+            index = 0 if fits and self.judge.noise > LEAST_DB else 1
+            how = f"{where}, the result {place}"
+            found.insert(index, (how, lambda: (run, self.across(opened())), _beside(where)))
         return found
 
     def interpreted(self) -> tuple[Run, Run]:
@@ -591,10 +590,6 @@ class Comparison:
             for (name, other), types, note in zip(names, pairs, notes, strict=True)
         }
 
-    def in_runtime(self) -> tuple[Run, Run]:
-        """Both models in ONNX Runtime with its optimizations off."""
-        return self.judge.loaded(), self.written_in_runtime()
-
     def written_in_runtime(self) -> Run:
         """What was written, in ONNX Runtime with its optimizations off."""
         from qdialect.formats.onnx.write import OrtEngine, write_model
@@ -609,10 +604,6 @@ class Comparison:
             raise _Refused(self.refused(error)) from None
         return lambda x: [as_laid_out(y) for y in engine.run(x).values()]
 
-    def in_litert(self) -> tuple[Run, Run]:
-        """Both files in LiteRT, by the kernels that the original is read for."""
-        return self.judge.loaded(), self.written_in_litert()
-
     def written_in_litert(self) -> Run:
         """What was written, in LiteRT."""
         assert isinstance(self.written, WrittenTflite)
@@ -622,12 +613,6 @@ class Comparison:
             raise _Refused(self.refused(error)) from None
         return lambda x: engine.run(x, argument_names(self.second))
 
-    def in_both(self) -> tuple[Run, Run]:
-        """The source file in the engine of its format, the result in that of its own."""
-        source, result = self.judge.source, self.executed
-        assert source is not None and result is not None
-        return source[1], self.across(result[1]())
-
     @property
     def executed(self) -> tuple[str, Callable[[], Run]] | None:
         """Where the result runs, the engine it is for, and what opens it there; None where that is
@@ -635,7 +620,8 @@ class Comparison:
         from qdialect.formats.onnx.write.kernels import installed_runtime
 
         if isinstance(self.written, WrittenTflite):
-            return (IN_LITERT, self.written_in_litert) if litert_installed() else None
+            where = _in_litert(self.written.kernels)
+            return (where, self.written_in_litert) if litert_installed() else None
         if self.written is not None:
             is_here = installed_runtime() is not None
             return (IN_RUNTIME, self.written_in_runtime) if is_here else None
@@ -700,7 +686,7 @@ class Comparison:
             outputs = self.judged(found, beside)
             wrong = next((output for output in outputs if not output.holds), None)
             if wrong is not None and not self.excused(reference, inputs, expected):
-                allowed = None if beside or how == IN_RUNTIME else self.in_reals(inputs)
+                allowed = None if beside else self.in_reals(inputs)
                 if allowed is None:
                     self.judge.failing = inputs
                     return Checked(requested, done, how, outputs, wrong=wrong)
@@ -708,7 +694,7 @@ class Comparison:
             if done == 0:
                 self.try_kernels(inputs, expected)
                 try:
-                    wrong = self.apart_from_source(reference, inputs, expected)
+                    wrong = self.apart_from_source(reference, inputs, expected, got)
                 except _Refused as refused:
                     return self.failed(refused.error)
                 if wrong is not None:
@@ -753,24 +739,26 @@ class Comparison:
             )
 
     def apart_from_source(
-        self, reference: Run, inputs: Arrays, expected: Sequence[Array]
+        self, reference: Run, inputs: Arrays, expected: Sequence[Array], got: Sequence[Array]
     ) -> OutputCheck | None:
-        """The output of the model as we read it, which `expected` is of, or of the result, that is
-        too far from what the source file gives; _Refused where the result does not run."""
-        if (source := self.judge.source) is None or (executed := self.executed) is None:
+        """The output of the model as we read it, which gives `expected`, or of the result, that is
+        too far from what the source file gives; _Refused where the result does not run. `got` is
+        what the judge of the rewrites has of the result, in the interpreter where that is MLIR."""
+        source, executed = self.judge.source, self.executed
+        if source is None or executed is None or source[1] == reference:
             return None
         (where, run), (place, opened) = source, executed
-        if run == reference:
-            return None
         try:
             answers = run(inputs)
         except (QError, OutOfTime) as error:
             why = error.message if isinstance(error, QError) else "it takes too long"
             self.notes.append(f"not compared with the source file {where}: {why}")
             return None
+        if self.written is not None:
+            got = self.results(self.across(opened()), inputs)
         beside = _beside(where)
         read = self.judged(self.differences(answers, expected), f", as read,{beside}", read=True)
-        found = self.differences(answers, self.results(self.across(opened()), inputs))
+        found = self.differences(answers, got)
         for output in (*read, *self.judged(found, beside)):
             if not output.holds and not self.excused(run, inputs, answers):
                 return output
@@ -835,7 +823,7 @@ class Comparison:
             )
             if beside and not output.holds:
                 output = self.of_two_engines(output)
-            elif self.sums_otherwise:
+            elif self.sums_otherwise and not beside:
                 output = replace(output, contract=_at_least_ties(contract), allowed=inf)
             outputs.append(output)
         return outputs
@@ -902,6 +890,11 @@ def _at_least_ties(contract: str) -> str:
     return "ties" if contract == "exact" else contract
 
 
+def _in_litert(kernels: str) -> str:
+    """Where a TFLite file runs."""
+    return f"in LiteRT ({kernels})"
+
+
 def _beside(place: str) -> str:
     """What a result is compared with, where that is the source file somewhere."""
     return f" from the source file {place}"
@@ -909,10 +902,9 @@ def _beside(place: str) -> str:
 
 def _bits(array: Array, dtype: Any) -> Array:
     """Integers as those of another sign that have their bits; others as they are."""
-    same = (
-        array.dtype.kind in "iu" and dtype.kind in "iu" and array.dtype.itemsize == dtype.itemsize
-    )
-    return array.view(dtype) if same else array
+    own = array.dtype
+    integers = own.kind in "iu" and dtype.kind in "iu" and own.itemsize == dtype.itemsize
+    return array.view(dtype) if integers else array
 
 
 def _noise(module: ModuleOp) -> float:
@@ -921,13 +913,12 @@ def _noise(module: ModuleOp) -> float:
     found = inf
     for op in module.walk():
         results = [element_type(value.type) for value in op.results]
-        if isinstance(op, ConstantOp) or not any(
-            isinstance(kind, AnyFloat) for kind in (*results, *map(_computed, op.operands))
-        ):
+        takes = any(_computed(value) is not None for value in op.operands)
+        gives = any(isinstance(kind, AnyFloat) for kind in results)
+        if not results or isinstance(op, ConstantOp) or not (takes or gives):
             continue
         rounds = op.name in _ROUND or not op.name.startswith(("nn.", "quant."))
-        rounds = rounds or any(str(kind) not in ("f32", "f64") for kind in results)
-        if rounds and any(map(_computed, op.operands)):
+        if takes and (rounds or any(str(kind) not in ("f32", "f64") for kind in results)):
             return LEAST_DB
         found = FLOATS_DB
     return found

@@ -147,18 +147,16 @@ class FolderOptimization:
             return Outcome(name, 0, "", time.monotonic() - began, cached=True)
         code, messages = self._process(path, result)
         if code == 0:
-            made = {part.name: _digest(part).hex() for part in _results(result)}
+            files = {result.name: result, **_beside(result)}
+            made = {part: _digest(file).hex() for part, file in files.items()}
             save_text(record, json.dumps({"model": name, "key": key, "results": made}) + "\n")
         return Outcome(name, code, messages, time.monotonic() - began)
 
     def _key(self, path: Path) -> str:
         hasher = self._common.copy()
-        data = path.read_bytes()
-        hasher.update(blake2b(data, digest_size=32).digest())
-        for other in sorted(path.parent.rglob("*")):
-            # Weights beside a model are named in it.
-            if other.suffix not in SUFFIXES and other.name.encode() in data and other.is_file():
-                hasher.update(other.name.encode() + b"\0" + _digest(other))
+        hasher.update(_digest(path))
+        for other in _beside(path).values():
+            hasher.update(other.name.encode() + b"\0" + _digest(other))
         return hasher.hexdigest()
 
     def _process(self, path: Path, result: Path) -> tuple[int, str]:
@@ -234,11 +232,15 @@ def _result_name(name: str) -> str:
     return path.with_suffix(".onnx").as_posix() if path.suffix == ".pt2" else name
 
 
-def _results(result: Path) -> list[Path]:
-    """The files of a result that are there."""
-    beside = result.with_suffix(".safetensors")
-    weights = Path(f"{result}.data") if result.suffix == ".onnx" else beside
-    return [path for path in (result, weights) if path.is_file()]
+def _beside(model: Path) -> dict[str, Path]:
+    """The files in or below the folder of a model that it names, as it does its weights: by their
+    paths from there."""
+    data = model.read_bytes()
+    return {
+        other.relative_to(model.parent).as_posix(): other
+        for other in sorted(model.parent.rglob("*"))
+        if other.suffix not in SUFFIXES and other.name.encode() in data and other.is_file()
+    }
 
 
 def _holds(record: Path, key: str, result: Path) -> bool:
@@ -249,7 +251,7 @@ def _holds(record: Path, key: str, result: Path) -> bool:
             return False
         made: dict[str, str] = known["results"]
         return bool(made) and all(
-            _digest(result.with_name(name)).hex() == digest for name, digest in made.items()
+            _digest(result.parent / name).hex() == digest for name, digest in made.items()
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError):
         return False

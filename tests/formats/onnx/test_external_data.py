@@ -13,9 +13,10 @@ from onnx_models import ModelBuilder
 import qdialect as qd
 from qdialect.cli import qopt, translate
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write import OrtEngine, save_model
+from qdialect.formats.onnx.write import OrtEngine, copy_model, save_model
 from qdialect.formats.onnx.write import external_data as beside
 from qdialect.formats.onnx.write import save as saving
+from qdialect.workflows.loadable import loader
 
 WEIGHT = np.random.default_rng(0).integers(-100, 100, (40, 40)).astype(np.float32)
 
@@ -141,3 +142,129 @@ def test_what_is_too_large_for_one_file(
 def test_a_device_takes_all(net: Path) -> None:
     save_model(onnx.load(net), "/dev/null", weights_beside=True)
     assert not Path("/dev/null.data").exists()
+
+
+# -- copies -------------------------------------------------------------------------------
+
+
+def copied(net: Path, locations: dict[str, str], data: bytes) -> Path:
+    """The model with its weights at other places, in a body too, each in `data`."""
+    model = onnx.load(net, load_external_data=False)
+    tensor = model.graph.initializer[0]
+    for entry in tensor.external_data:
+        if entry.key == "location":
+            entry.value = locations["w"]
+    body = onnx.helper.make_graph([], "body", [], [], [])
+    inner = body.initializer.add()
+    inner.CopyFrom(tensor)
+    inner.name = "inner"
+    inner.external_data[0].value = locations["inner"]
+    condition = onnx.numpy_helper.from_array(np.array(True), "condition")
+    body.output.append(onnx.helper.make_tensor_value_info("inner", 1, [40, 40]))
+    branches = {"then_branch": body, "else_branch": body}
+    model.graph.initializer.append(condition)
+    model.graph.node.append(onnx.helper.make_node("If", ["condition"], ["if"], **branches))
+    net.write_bytes(model.SerializeToString())
+    for location in locations.values():
+        place = net.parent / location
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+    return net
+
+
+def test_a_copy_is_a_copy_of_bytes(net: Path, tmp_path: Path) -> None:
+    data = (net.parent / "w.bin").read_bytes()
+    copied(net, {"w": "w.bin", "inner": "below/it/inner.bin"}, data)
+    out = tmp_path / "out"
+    out.mkdir()
+    for _ in range(2):  # again over itself
+        copy_model(net, out / "other.onnx")
+        assert (out / "other.onnx").read_bytes() == net.read_bytes()
+        assert (out / "w.bin").read_bytes() == (out / "below/it/inner.bin").read_bytes() == data
+        assert names(out) == ["below", "other.onnx", "w.bin"]
+        np.testing.assert_array_equal(y(out / "other.onnx"), y(net))
+    # what the model that is replaced has its weights in may change
+    (net.parent / "w.bin").write_bytes(data[::-1])
+    copy_model(net, out / "other.onnx")
+    assert (out / "w.bin").read_bytes() == data[::-1]
+    assert names(out) == ["below", "other.onnx", "w.bin"]
+
+
+def test_a_copy_beside_its_original_shares_the_weights(net: Path) -> None:
+    before = (net.parent / "w.bin").stat()
+    copy_model(net, net.parent / "again.onnx")
+    assert (net.parent / "again.onnx").read_bytes() == net.read_bytes()
+    assert (net.parent / "w.bin").stat().st_mtime_ns == before.st_mtime_ns
+    assert names(net.parent) == ["again.onnx", "net.onnx", "w.bin"]
+
+
+def test_a_copy_replaces_no_file_of_somebody_else(net: Path, tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(b"mine")
+    with pytest.raises(InputError, match=r"'w\.bin', which is there and not of a model"):
+        copy_model(net, tmp_path / "out.onnx")
+    assert (tmp_path / "w.bin").read_bytes() == b"mine"
+    assert names(tmp_path) == ["in", "w.bin"]
+
+
+@pytest.mark.parametrize("how", ["above", "absolute", "link", "nothing", "itself"])
+def test_weights_elsewhere_are_not_copied(net: Path, tmp_path: Path, how: str) -> None:
+    (tmp_path / "secret").write_bytes(WEIGHT.tobytes())
+    (net.parent / "link").symlink_to(tmp_path / "secret")
+    out = tmp_path / "out"
+    out.mkdir()
+    location = {
+        "above": "../secret",
+        "absolute": str(tmp_path / "secret"),
+        "link": "link",
+        "nothing": "",
+        "itself": "out.onnx",
+    }[how]
+    model = onnx.load(net, load_external_data=False)
+    model.graph.initializer[0].external_data[0].value = location
+    net.write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match="outside the folder of the model"):
+        copy_model(net, out / "out.onnx")
+    assert names(out) == []
+
+
+def test_what_the_runtime_reads_of_a_longer_file_is_copied(tmp_path: Path) -> None:
+    w = onnx.TensorProto(name="w", data_type=1, dims=[4], data_location=1)
+    w.external_data.add(key="location", value="ok.bin")
+    node = onnx.helper.make_node("Add", ["w", "x"], ["y"])
+    ports = [onnx.helper.make_tensor_value_info(name, 1, [4]) for name in "xy"]
+    graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:], [w])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    source, out = tmp_path / "in.onnx", tmp_path / "to" / "out.onnx"
+    source.write_bytes(model.SerializeToString())
+    (tmp_path / "ok.bin").write_bytes(np.arange(16, dtype=np.float32).tobytes())
+    out.parent.mkdir()
+    assert qopt.main(["optimize", str(source), "-o", str(out), "--race=0"]) == 0
+    assert out.read_bytes() == source.read_bytes()
+    assert (out.parent / "ok.bin").read_bytes() == (tmp_path / "ok.bin").read_bytes()
+    x = np.ones(4, np.float32)
+    found = OrtEngine(out, optimize=False).run({"x": x})["y"]
+    np.testing.assert_array_equal(found, x + np.arange(4))
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_model_that_is_refused_gets_no_name(net: Path, tmp_path: Path, beside: bool) -> None:
+    out = tmp_path / "out.onnx"
+    qd.save(qd.load(net), out)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    broken = onnx.load(net)
+    broken.graph.node[0].op_type = "NoSuchOp"
+    with pytest.raises(InputError, match="cannot be loaded") as caught:
+        save_model(broken, out, weights_beside=beside, load=loader(out))
+    assert caught.value.code == "not-loaded"
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    assert after == before
+
+
+def test_a_model_of_another_domain_is_not_for_the_runtime(net: Path, tmp_path: Path) -> None:
+    out, notes = tmp_path / "out.onnx", list[str]()
+    foreign = onnx.load(net)
+    foreign.graph.node[0].op_type, foreign.graph.node[0].domain = "Theirs", "somebody"
+    foreign.opset_import.append(onnx.helper.make_opsetid("somebody", 1))
+    save_model(foreign, out, load=loader(out, notes=notes))
+    assert out.exists() and "the model has ops of 'somebody'" in notes[0]
