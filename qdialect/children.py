@@ -56,6 +56,11 @@ def _leave_current_folder() -> None:
     elif not os.path.basename(sys.argv[0]).startswith("qopt"):
         return
     sys.path[:] = import_path()
+    import signal
+
+    # While the command is imported, there is nothing to undo; `guarded` raises KeyboardInterrupt.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 
 _leave_current_folder()

@@ -263,7 +263,10 @@ def _summary(work: FileOptimization, details: bool) -> str:
 
 
 def _checked(work: FileOptimization) -> list[str]:
-    return [] if work.result is None or not work.samples else [str(work.result.checked)]
+    if work.result is None or not work.samples:
+        return []
+    first, *more = work.result.checked.lines
+    return [first, *(f"  {line}" for line in more)]
 
 
 def _executed(choice: Choice) -> list[str]:

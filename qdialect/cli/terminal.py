@@ -130,6 +130,8 @@ def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> 
         # A command ends soon: collecting its cyclic IR again and again is lost time.
         gc.set_threshold(200_000, 20, 100)
         signal.signal(signal.SIGTERM, _terminated)
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code = run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
@@ -147,6 +149,7 @@ def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except KeyboardInterrupt:
+        say("interrupted")
         return interrupted()
     except Exception as error:
         place = foreign_frame(error)
@@ -183,6 +186,7 @@ def _terminated(number: int, frame: FrameType | None) -> None:
 
 def interrupted() -> int:
     """The exit code of a command that was stopped: by Ctrl-C, or asked to end."""
+    exec("")  # Python ends itself by SIGINT where the last code from a text was interrupted
     return 128 + (_stopped_by[-1] if _stopped_by else signal.SIGINT)
 
 

@@ -158,16 +158,13 @@ class LitertModel:
 
     def nodes(self) -> dict[str, Any]:
         """The ops that LiteRT has (those of the file, then delegates), by a private method."""
-        if not self._allocated:
-            shapes = [[max(int(n), 1) for n in each["shape"]] for each in self._inputs()]
-            kinds = [each["dtype"] for each in self._inputs()]
-            self.set([np.zeros(s, kind) for s, kind in zip(shapes, kinds, strict=True)])
-        details: Any = getattr(self._interpreter, "_get_ops_details", None)
         try:
-            found = None if details is None else details()
-        except (AttributeError, KeyError, TypeError, ValueError):
-            found = None
-        if found is None:
+            if not self._allocated:
+                shapes = [[max(int(n), 1) for n in each["shape"]] for each in self._inputs()]
+                kinds = [each["dtype"] for each in self._inputs()]
+                self.set([np.zeros(s, kind) for s, kind in zip(shapes, kinds, strict=True)])
+            found: Any = getattr(self._interpreter, "_get_ops_details")()
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
             return {"nodes": None}
         return {
             "nodes": [

@@ -186,8 +186,13 @@ class Checked:
     failure: QError | None = None
 
     def __str__(self) -> str:
+        return "\n  ".join(self.lines)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of `str`: what was compared, then each output that differs, and notes."""
         if not self.samples:
-            return f"not checked: {self.reason}"
+            return [f"not checked: {self.reason}"]
         of = f" of {self.requested}" if self.samples < self.requested else ""
         inputs = f"{self.samples}{of} {self.how}"
         same = sum(output.found.is_equal for output in self.outputs)
@@ -196,7 +201,7 @@ class Checked:
             f"the same bits ({self.seconds:.1f} s{'; ' + self.reason if self.reason else ''})"
         ]
         lines += [str(output) for output in self.outputs if not output.found.is_equal]
-        return "\n  ".join([*lines, *self.notes])
+        return [*lines, *self.notes]
 
 
 def check_optimized(

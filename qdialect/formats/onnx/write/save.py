@@ -230,12 +230,9 @@ def _identity(path: Path) -> tuple[int, ...] | None:
 
 def _files_of(path: Path) -> set[str]:
     """The files that a model has its weights in."""
-    onnx = package("onnx")
-    if not path.is_file():
-        return set()
     try:
-        model = onnx.load(os.fspath(path), load_external_data=False)
-    except Exception:  # it is no model
+        model = package("onnx").ModelProto.FromString(path.read_bytes() if path.is_file() else b"")
+    except (OSError, package("google.protobuf.message").DecodeError):
         return set()
     return {location for _, location in _locations(model)}
 
