@@ -163,7 +163,7 @@ class LitertModel:
                 shapes = [[max(int(n), 1) for n in each["shape"]] for each in self._inputs()]
                 kinds = [each["dtype"] for each in self._inputs()]
                 self.set([np.zeros(s, kind) for s, kind in zip(shapes, kinds, strict=True)])
-            found: Any = getattr(self._interpreter, "_get_ops_details")()
+            found: Any = self._interpreter._get_ops_details()
         except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
             return {"nodes": None}
         return {

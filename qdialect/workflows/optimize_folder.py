@@ -130,7 +130,7 @@ class FolderOptimization:
                 code="unwritable-file",
             ) from None
         for part in (*_installed(), *_code(), *self.flags):
-            self._common.update(part.encode() + b"\0")
+            self._common.update(os.fsencode(part) + b"\0")
         for path in self.files:
             self._common.update(_digest(path))
 
@@ -139,9 +139,8 @@ class FolderOptimization:
     def _one(self, name: str) -> Outcome:
         began = time.monotonic()
         path, result = self.source / name, self.target / _result_name(name)
-        record = (
-            self.target / RECORDS / f"{blake2b(name.encode(), digest_size=16).hexdigest()}.json"
-        )
+        digest = blake2b(os.fsencode(name), digest_size=16).hexdigest()
+        record = self.target / RECORDS / f"{digest}.json"
         key = self._key(path)
         if self.use_records and _holds(record, key, result):
             return Outcome(name, 0, "", time.monotonic() - began, cached=True)
@@ -156,7 +155,7 @@ class FolderOptimization:
         hasher = self._common.copy()
         hasher.update(_digest(path))
         for other in _beside(path).values():
-            hasher.update(other.name.encode() + b"\0" + _digest(other))
+            hasher.update(os.fsencode(other.name) + b"\0" + _digest(other))
         return hasher.hexdigest()
 
     def _process(self, path: Path, result: Path) -> tuple[int, str]:
@@ -239,7 +238,7 @@ def _beside(model: Path) -> dict[str, Path]:
     return {
         other.relative_to(model.parent).as_posix(): other
         for other in sorted(model.parent.rglob("*"))
-        if other.suffix not in SUFFIXES and other.name.encode() in data and other.is_file()
+        if other.suffix not in SUFFIXES and os.fsencode(other.name) in data and other.is_file()
     }
 
 

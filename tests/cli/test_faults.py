@@ -425,3 +425,106 @@ def test_several_on_the_same_weights(work: Path, made: Made) -> None:
     assert found["a.safetensors"] == found["b.safetensors"] == new["o.safetensors"]
     assert found["b.mlir"].replace(b"b.safe", b"o.safe") == new["o.mlir"]
     assert digest_of_inputs(work) == inputs
+
+
+# -- stopped ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", ["qdialect.cli.terminal", "qdialect.workflows.model"])
+@pytest.mark.parametrize("name", ["optimize-onnx", "quantize", "run"])
+def test_ctrl_c(name: str, module: str, work: Path) -> None:
+    """While modules are imported, and later: at most one line, 130, and nothing is left."""
+    writes = COMMANDS[name]
+    code = (
+        "import os, signal, sys\nclass Stop:\n    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Stop())\n"
+    )
+    (work / "at").mkdir()
+    (work / "at" / "sitecustomize.py").write_text(code)
+    path = os.pathsep.join([str(work / "at"), *filter(None, sys.path)])
+    found = subprocess.run(
+        writes.process,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+    )
+    assert found.returncode == 130, found.stderr
+    assert found.stderr in ("", "interrupted\n") and not found.stdout
+    assert not os.listdir(work / "out")
+
+
+def test_ctrl_c_ends_the_processes_of_a_folder(work: Path) -> None:
+    (work / "many").mkdir()
+    for number in range(3):
+        shutil.copy("net.onnx", f"many/{number}.onnx")
+    words = ["optimize", "many", "-o", "out/many", "--race", "60"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "qdialect", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not (children := _children(process.pid)):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130 and said == "interrupted\n"
+    for child in children:
+        state = Path(f"/proc/{child}/stat")
+        assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    assert not [path for path in (work / "out").rglob("*") if path.is_file()]
+
+
+def _children(pid: int) -> list[str]:
+    """The processes that a process has started."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [child for path in tasks for child in path.read_text().split()]
+
+
+# -- names --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["optimize-mlir", "optimize-onnx", "quantize", "import"])
+def test_names_of_files_that_are_not_utf8(name: str, work: Path) -> None:
+    strange = os.fsdecode(b"caf\xe9")
+    words = [word.replace("o.", f"{strange}.") for word in COMMANDS[name].process]
+    for source in ("net.onnx", "float.onnx"):
+        shutil.copy(source, f"{strange}-{source}")
+        words = [f"{strange}-{word}" if word == source else word for word in words]
+    found = subprocess.run(words, capture_output=True, text=True, check=False)
+    if COMMANDS[name].files[-1].endswith(".safetensors"):
+        assert found.returncode == 1 and "not UTF-8" in found.stderr
+        found = subprocess.run([*words, "--inline-weights"], capture_output=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert os.listdir(work / "out") == [f"{strange}.{COMMANDS[name].files[0][2:]}"]
+
+
+def test_a_folder_with_names_that_are_not_utf8(work: Path) -> None:
+    strange = os.fsdecode(b"caf\xe9.onnx")
+    (work / "many").mkdir()
+    shutil.copy("net.onnx", f"many/{strange}")
+    for line in ("1 optimized", "1 as they were"):
+        argv = [sys.executable, "-m", "qdialect", "optimize", "many", "-o", "out/to", "--race=0"]
+        found = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert found.returncode == 0 and line in found.stderr, found.stderr
+    assert (work / "out" / "to" / strange).exists()
+
+
+def test_output_that_cannot_spell_a_name(work: Path) -> None:
+    onnx.save(_named("☃"), "named.onnx")
+    found = subprocess.run(
+        [sys.executable, "-m", "qdialect", "inspect", "named.onnx"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        check=False,
+    )
+    assert found.returncode == 0 and "\\u2603" in found.stdout, found.stderr
+
+
+def _named(name: str) -> onnx.ModelProto:
+    model = _model(True)
+    model.graph.input[0].name = model.graph.node[0].input[0] = name
+    return model

@@ -210,7 +210,10 @@ class EntryWriter:
 
     def string_section(self) -> bytes:
         """The contents of the section of strings."""
-        texts = [text.encode() if isinstance(text, str) else text for text in self.strings]
+        # Names of files may not be UTF-8.
+        texts = [
+            t.encode(errors="backslashreplace") if isinstance(t, str) else t for t in self.strings
+        ]
         lengths = b"".join(number(len(text) + 1) for text in reversed(texts))
         return number(len(texts)) + lengths + b"".join(text + b"\0" for text in texts)
 

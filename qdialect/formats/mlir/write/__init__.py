@@ -139,6 +139,13 @@ def save_module(
     store = target.with_suffix(".safetensors")
     if keys:
         _refuse_foreign(store)
+        if os.fsencode(store.name).decode(errors="replace") != store.name:
+            raise InputError(
+                "the text would name its weights, and this name is not UTF-8; use another name",
+                where=Where(str(target)),
+                code="unwritable-file",
+                notes=("--inline-weights puts the weights into the text",),
+            )
     named = StringAttr(store.name) if keys else None
     with _blobs_attribute(module, named):
         data = module_text(

@@ -33,6 +33,11 @@ class ResourcePrinter(Printer):
     """Prints both kinds of resources; keys that are no identifiers are in quotes."""
 
     @override
+    def print_string_literal(self, string: str) -> None:
+        """Write a string. The name of a file may not be UTF-8."""
+        self.print_bytes_literal(string.encode(errors="backslashreplace"))
+
+    @override
     def print_resource_handle(self, dialect: str, handle: str) -> None:
         """Write the name of a resource, quoted where it must be."""
         self._dialect_resources.setdefault(dialect, set()).add(handle)
