@@ -483,6 +483,30 @@ def _children(pid: int) -> list[str]:
     return [child for path in tasks for child in path.read_text().split()]
 
 
+def test_workers_that_die(work: Path) -> None:
+    pytest.importorskip("distributed")
+    (work / "at").mkdir()
+    (work / "at" / "sitecustomize.py").write_text(
+        "import os, sys\nclass Stop:\n    def find_spec(self, name, *_):\n"
+        "        if name == 'qdialect.workflows.calibrate':\n"
+        "            from multiprocessing import parent_process\n"
+        "            if parent_process() is not None: os._exit(1)\n"
+        "sys.meta_path.insert(0, Stop())\n"
+    )
+    writes = COMMANDS["profile"]
+    path = os.pathsep.join([str(work / "at"), *filter(None, sys.path)])
+    found = subprocess.run(
+        [*writes.process, "--engine=dask", "--workers=1"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+    )
+    assert found.returncode == 1 and found.stderr.count("error: ") == 1, found.stderr
+    assert "error: the workers died" in found.stderr
+    assert not os.listdir(work / "out")
+
+
 # -- names --------------------------------------------------------------------------------
 
 
