@@ -58,9 +58,14 @@ def _leave_current_folder() -> None:
     sys.path[:] = import_path()
     import signal
 
-    # While the command is imported, there is nothing to undo; `guarded` raises KeyboardInterrupt.
+    # Until `guarded` runs the command.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        signal.signal(signal.SIGINT, _end)
+
+
+def _end(number: int, frame: object) -> None:
+    """End at once: nothing has been done yet."""
+    os._exit(130)
 
 
 _leave_current_folder()

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import TextIOWrapper
 from types import FrameType
 from typing import IO, TYPE_CHECKING, TypeVar
 
@@ -133,8 +132,8 @@ def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> 
         signal.signal(signal.SIGTERM, _terminated)
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        if isinstance(sys.stdout, TextIOWrapper):  # as standard error does
-            sys.stdout.reconfigure(errors="backslashreplace")
+        if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
+            reconfigure(errors="backslashreplace")  # as standard error does
     try:
         code = run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()

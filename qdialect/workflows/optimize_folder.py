@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -29,6 +30,8 @@ from qdialect.weights import save_text
 
 SUFFIXES = (".onnx", ".pt2", ".mlir", ".mlirbc")
 RECORDS = ".qopt"
+_SECONDS_TO_END = 5
+"""What is ended removes what is temporary first."""
 
 Watch = Callable[[Iterable["Future[Outcome]"], int], Iterable["Future[Outcome]"]]
 
@@ -184,8 +187,13 @@ class FolderOptimization:
 
     def _stop(self) -> None:
         self._stopped = True
-        for process in tuple(self._running):
+        running = tuple(self._running)
+        for process in running:
             process.terminate()
+        for process in running:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_SECONDS_TO_END)
+            process.kill()
 
 
 def _cores() -> Sequence[int]:
