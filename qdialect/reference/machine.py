@@ -242,15 +242,13 @@ _TOO_LARGE = ("array is too big", "Maximum allowed dimension")
 
 @contextmanager
 def _located(op: Operation) -> Generator[None]:
-    """Shapes that do not fit as InputError, and errors without a place placed at `op`."""
+    """Operands that do not fit as InputError, and errors without a place placed at `op`."""
     try:
         yield
-    except ShapeError as error:
-        raise InputError(f"'{op.name}' op {error}", where=place(op), code="bad-shape") from None
-    except (MemoryError, OverflowError, ValueError) as error:
+    except (MemoryError, OverflowError, IndexError, ValueError) as error:
         # numpy has no class of its own for arrays that no address space holds.
-        if isinstance(error, ValueError) and not str(error).startswith(_TOO_LARGE):
-            raise
+        if isinstance(error, IndexError | ValueError) and not str(error).startswith(_TOO_LARGE):
+            raise InputError(f"'{op_name(op)}' op {error}", where=place(op), code="bad-shape") from None
         raise QError(
             f"'{op_name(op)}' op is too large to be computed", where=place(op), code="too-large"
         ) from None

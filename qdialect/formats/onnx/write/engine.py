@@ -110,10 +110,10 @@ class OrtEngine:
         return dict(zip(self.outputs, results, strict=True))
 
 
-def loads(file: str | PathLike[str]) -> bool:
+def loads(model: ModelProto | bytes | str | PathLike[str]) -> bool:
     """Whether the runtime loads a model as it is written."""
     try:
-        OrtEngine(file, optimize=False)
+        OrtEngine(model, optimize=False)
     except QError:
         return False
     return True
