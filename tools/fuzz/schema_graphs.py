@@ -808,6 +808,7 @@ class SchemaMaker(GraphMaker):
                 graph.output.append(
                     helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
                 )
+        known |= {value.name for value in graph.output}
         for value in list(graph.input):
             if self.chance(0.04) and value.name not in known:
                 graph.output.append(value)
