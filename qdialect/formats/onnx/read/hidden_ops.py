@@ -37,11 +37,16 @@ def hide_unknown_ops(light: ModelProto) -> None:
     """Hide ops that ONNX does not have in the opset of the model, and import the newest version
     of each domain that the model uses without saying which."""
     imported = {entry.domain for entry in light.opset_import}
-    schemas = package("onnx.defs").get_all_schemas()
-    for domain in {node.domain for node in nested_nodes(light.graph.node)} - imported:
-        newest = max((s.since_version for s in schemas if s.domain == domain), default=1)
-        light.opset_import.append(package("onnx.helper").make_opsetid(domain, newest))
+    for domain in sorted({node.domain for node in nested_nodes(light.graph.node)} - imported):
+        entry = package("onnx.helper").make_opsetid(domain, newest_version(domain))
+        light.opset_import.append(entry)
     hide(light, _unknown(light))
+
+
+def newest_version(domain: str) -> int:
+    """The version of a domain that runtimes take where a model does not say which."""
+    schemas = package("onnx.defs").get_all_schemas()
+    return max((s.since_version for s in schemas if s.domain == domain), default=1)
 
 
 def _unknown(light: ModelProto) -> list[NodeProto]:
