@@ -202,3 +202,25 @@ def test_what_the_runtime_does_not_write_is_no_answer(tmp_path: Path) -> None:
     case = Case.of(parsed("y = Relu(x)", "float[N] x", "float[N] y"), extents=True)
     assert {feeds["x"].shape for feeds in case.feeds} >= {(0,), (1,), (7,)}
     assert command_failure(case.model, tmp_path)[0] == ""
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+def test_padded_pools_with_dilated_windows(op: str, mode: str, tmp_path: Path) -> None:
+    """The runtime pads them as if they were not dilated, and shape inference as they are."""
+    nodes = [
+        f'y{n} = {op}<kernel_shape = [{k}], strides = [{s}], dilations = [2], auto_pad = "{mode}">'
+        f"(x{n})"
+        for n, k, s in ((5, 3, 2), (7, 3, 1), (8, 2, 2))
+    ]
+    model = parsed(
+        " ".join(nodes),
+        "float[1, 1, 5] x5, float[1, 1, 7] x7, float[1, 1, 8] x8",
+        "float[1, 1, A] y5, float[1, 1, B] y7, float[1, 1, C] y8",
+        opset=19,
+    )
+    assert command_failure(model, tmp_path)[0] == ""
+    feeds = {f"x{n}": np.arange(n, dtype=np.float32).reshape(1, 1, n) for n in (5, 7, 8)}
+    expected = OrtEngine(tmp_path / "m.onnx", optimize=False).run(feeds)
+    for name, array in qd.run(qd.load(tmp_path / "m.onnx"), feeds).items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-6)
