@@ -20,7 +20,6 @@ from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.ops import NNOp, ReshapeOp
 from qdialect.ops.base import kernels_of
 from qdialect.ops.locations import op_where
-from qdialect.ops.shapes import ShapeError
 from qdialect.reference import litert
 from qdialect.reference.in_floats import computes_in_floats, evaluate_in_floats
 from qdialect.reference.kernels import DEFAULT_KERNELS
@@ -248,7 +247,9 @@ def _located(op: Operation) -> Generator[None]:
     except (MemoryError, OverflowError, IndexError, ValueError) as error:
         # numpy has no class of its own for arrays that no address space holds.
         if isinstance(error, IndexError | ValueError) and not str(error).startswith(_TOO_LARGE):
-            raise InputError(f"'{op_name(op)}' op {error}", where=place(op), code="bad-shape") from None
+            raise InputError(
+                f"'{op_name(op)}' op {error}", where=place(op), code="bad-shape"
+            ) from None
         raise QError(
             f"'{op_name(op)}' op is too large to be computed", where=place(op), code="too-large"
         ) from None

@@ -96,6 +96,8 @@ class Case:
                 case.feeds.append(feeds)
             again = OrtEngine(data, optimize=False) if extents else engine
             for feeds, wanted in zip(case.feeds, case.wanted, strict=True):
+                if extents:  # what nobody writes is other memory now
+                    del [np.full(n, np.nan, np.float32) for n in range(1, 3000, 7)][:]
                 pairs = zip(wanted, again.run(feeds).values(), strict=True)
                 if extents and not all(same(*map(np.asarray, pair)) for pair in pairs):
                     raise Invalid("the runtime gives memory that nobody wrote")
@@ -211,7 +213,7 @@ def equal(
             raise Failed("bits", f"{what}: {told}")
         if same(a, b):
             continue
-        if _undefined(case.model, feeds):
+        if undefined(case.model, feeds):
             met.append("not a number quantized")
         elif a.dtype.kind == "f" and np.array_equal(a, b, equal_nan=True):
             met.append("zeros of the other sign")
@@ -275,7 +277,7 @@ def _same_in_reference(given: Any, better: Any, feeds: Arrays) -> bool:
     return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=True))
 
 
-def _undefined(model: onnx.ModelProto, feeds: Arrays) -> bool:
+def undefined(model: onnx.ModelProto, feeds: Arrays) -> bool:
     """Whether a number that is none is made an integer, which nobody defines."""
     from qdialect.errors import QError
     from qdialect.formats.onnx.write import OrtEngine

@@ -97,7 +97,9 @@ def _unsqueeze(s: Symbols, node: Node) -> Numbers | None:
 
 def _reshape(s: Symbols, node: Node) -> Numbers | None:
     x, shape = s.numbers(node.input(0)), s.static(node.input(1))
-    return None if x is None or shape is None or 0 in shape else x.reshape(shape.reshape(-1).tolist())
+    return (
+        None if x is None or shape is None or 0 in shape else x.reshape(shape.reshape(-1).tolist())
+    )
 
 
 def _constant_of_shape(s: Symbols, node: Node) -> Numbers | None:
