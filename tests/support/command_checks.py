@@ -20,7 +20,15 @@ import numpy as np
 import onnx
 
 from tests.support.damaged_models import TOO_LONG, command
-from tests.support.graph_checks import Case, Failed, Stage, equal, whole_failure
+from tests.support.graph_checks import (
+    Case,
+    Failed,
+    Stage,
+    equal,
+    sums_saturate,
+    undefined,
+    whole_failure,
+)
 
 FLAGS = ("--race", "0", "--numerics", "exact", "--quiet")
 MEGABYTES, SECONDS = 6000, 60
@@ -80,7 +88,9 @@ def _checked(
             if "left out: all passes" in said
             else ("the whole model" if "left out: the whole model" in said else "some")
         )
-        raise Failed(f"left out {what}", line[:300])
+        if "differs by" not in said or not sums_saturate(*models()):
+            raise Failed(f"left out {what}", line[:300])
+        met.append(f"left out {what} as sums saturate in pairs")
     return met
 
 
@@ -119,7 +129,8 @@ def _default(case: Case, source: Path, result: Path) -> None:
                 continue
             limit = 10 ** (FARTHER_DB / 20) * _apart(exact, one)
             size = 1e-3 * float(np.abs(_floats(exact)).max(initial=0))
-            if _apart(exact, other) > max(limit, size, 1.0 if exact.dtype.kind in "iu" else 0):
+            far_off = _apart(exact, other) > max(limit, size, exact.dtype.kind in "iu")
+            if far_off and not undefined(case.model, feeds):
                 far = f"{_apart(exact, other):.3g} off, and {_apart(exact, one):.3g} before"
                 raise Failed("default", far)
 

@@ -16,10 +16,14 @@ process that is ended when it takes too long; a failure is made smaller and kept
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
+import os
+import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +38,7 @@ from tests.support.smaller_models import reduced
 
 SECONDS = 900.0
 """A graph that takes longer hangs."""
+Found = tuple[str, str, Counter[str], Counter[str]]
 SOURCES = ("graphs", "networks", "schemas")
 FRESH = 30
 """Of so many graphs of `schemas` one goes through the command in a process of its own; the others
@@ -78,18 +83,32 @@ def _features(model: onnx.ModelProto, source: str) -> Counter[str]:
     return features(model)
 
 
-def _work(pipe: Connection) -> None:
-    """A process that tries one graph after another: (seed, optimized, source) comes; what it is
-    about to do and, last, (kind, words, ops, features) go."""
+def _work(pipe: Connection, source: str) -> None:
+    """A process that has imported everything, and forks for each graph: (seed, optimized) comes.
+    The child sends what it is about to do and, last, (kind, words, ops, features); then this
+    process sends how the child ended."""
     from tests.support.damaged_models import warm_up
 
+    os.setpgid(0, 0)
     warm_up()
-    with tempfile.TemporaryDirectory(prefix="fuzz") as name:
-        while True:
-            try:
-                seed, optimized, source = pipe.recv()
-            except EOFError:
-                return
+    _features(drawn(0, source), source)
+    gc.freeze()
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        child = os.fork()
+        if child == 0:
+            _try_one(pipe, source, *task)
+        pipe.send(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def _try_one(pipe: Connection, source: str, seed: int, optimized: bool) -> None:
+    """Send what came of one graph, and end this process."""
+    code = 1
+    try:
+        with tempfile.TemporaryDirectory(prefix="fuzz") as name:
             pipe.send(DRAWN)
             model = drawn(seed, source)
             pipe.send("")
@@ -97,36 +116,45 @@ def _work(pipe: Connection) -> None:
             kind, words = judged(model, Path(name), source, seed, optimized, pipe.send, twice)
             ops = Counter(node.op_type for node in model.graph.node)
             pipe.send((kind, words, ops, _features(model, source)))
+        code = 0
+    finally:
+        if code:
+            traceback.print_exc()
+        os._exit(code)
 
 
 class Worker:
-    """A process with what it works on."""
+    """A process with what its child works on."""
 
     def __init__(self, source: str) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_work, args=(other,), daemon=True)
+        self.process = context.Process(target=_work, args=(other, source), daemon=True)
         self.process.start()
         other.close()
-        self.source = source
         self.seed: int | None = None
         self.stage = ""
+        self.found: Found | None = None
         self.until = 0.0
 
     def give(self, seed: int, optimized: bool = True) -> None:
         self.seed, self.until = seed, time.monotonic() + SECONDS
-        self.pipe.send((seed, optimized, self.source))
+        self.found = None
+        self.pipe.send((seed, optimized))
 
-    def result(self) -> tuple[str, str, Counter[str], Counter[str]] | None:
-        """What came of the graph, if that is what the process has to say."""
+    def exit_code(self) -> int | None:
+        """How the child ended, if that is what comes next; keeps what else comes."""
         said = self.pipe.recv()
+        if isinstance(said, int):
+            return said
         if isinstance(said, str):
             self.stage = said
-            return None
-        return said
+        else:
+            self.found = said
+        return None
 
     def end(self) -> None:
-        self.process.kill()
+        os.killpg(self.process.pid or 0, signal.SIGKILL)
         self.process.join()
 
 
@@ -185,25 +213,23 @@ def fuzz(
             seed = worker.seed
             if seed is None:
                 continue
-            try:
-                if worker.pipe.poll():
-                    if (found := worker.result()) is not None:
-                        tally.add(seed, *found)
-                        _next(worker, seeds, until)
-                elif time.monotonic() > worker.until:
-                    tally.add(seed, "hung", f"more than {SECONDS:g} s")
-                    worker.end()
-                    workers[index] = Worker(source)
-                    _next(workers[index], seeds, until)
-            except EOFError:
+            if worker.pipe.poll():
+                code = worker.exit_code()
+                if code is None:
+                    continue
+                if worker.found is not None:
+                    tally.add(seed, *worker.found)
+                elif worker.stage == RUNTIME_ALONE:  # the runtime's own doing
+                    worker.give(seed, optimized=False)
+                    continue
+                else:
+                    kind = "invalid" if worker.stage == DRAWN else "died"
+                    tally.add(seed, kind, f"exit code {code}, {worker.stage}")
+                _next(worker, seeds, until)
+            elif time.monotonic() > worker.until:
+                tally.add(seed, "hung", f"more than {SECONDS:g} s")
                 worker.end()
                 workers[index] = Worker(source)
-                if worker.stage == RUNTIME_ALONE:  # the runtime's own doing
-                    workers[index].give(seed, optimized=False)
-                    continue
-                kind = "invalid" if worker.stage == DRAWN else "died"
-                words = f"exit code {worker.process.exitcode}, {worker.stage}"
-                tally.add(seed, kind, words)
                 _next(workers[index], seeds, until)
     for worker in workers:
         worker.end()

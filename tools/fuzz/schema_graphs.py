@@ -587,9 +587,10 @@ def _if(g: SchemaMaker) -> None:
     except Rejected:
         chosen = g.add_input([], np.bool_).name
     bodies, kinds = list[Any](), [g.float] * g.random.choice((1, 1, 2))
-    start = g.count
+    start, known = g.count, len(g.initializers)
     for side in ("then_branch", "else_branch"):
-        g.count = start if g.chance(0.5) else g.count
+        # Names of two bodies may be the same, those of initializers may not.
+        g.count = start if g.chance(0.5) and len(g.initializers) == known else g.count
         bodies.append(g.body(side, [], lambda: [g.result(kind) for kind in kinds])[0])
     g.count = max(g.count, start) + 50
     g.apply("If", [chosen], len(kinds), then_branch=bodies[0], else_branch=bodies[1])
@@ -808,6 +809,7 @@ class SchemaMaker(GraphMaker):
                 graph.output.append(
                     helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
                 )
+        known |= {value.name for value in graph.output}
         for value in list(graph.input):
             if self.chance(0.04) and value.name not in known:
                 graph.output.append(value)

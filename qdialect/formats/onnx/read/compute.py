@@ -294,15 +294,20 @@ def _build_convolution(
     return [imp.build(kind, *values, output=node.output(0), groups=groups, **window)]
 
 
-def window_properties(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Window | None:
+def window_properties(
+    node: Node, spatial: Sequence[int], kernel: Sequence[int], is_pool: bool = False
+) -> Window | None:
     """Strides, dilations and explicit pads of a window op; None if `auto_pad` cannot
-    be resolved because an extent is dynamic."""
+    be resolved because an extent is dynamic.
+
+    ONNX Runtime (1.32) pads pools as if their windows were not dilated."""
     window, mode = _window(node, spatial, kernel)
     if mode not in _SAME:
         return window
     if DYNAMIC in spatial:
         return None
-    steps = zip(spatial, kernel, window["strides"], window["dilations"], strict=True)
+    dilations = (1,) * len(kernel) if is_pool else window["dilations"]
+    steps = zip(spatial, kernel, window["strides"], dilations, strict=True)
     totals = [max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0) for n, k, s, d in steps]
     return window | {"pads": _halves(totals, mode)}
 
@@ -405,7 +410,7 @@ def pool_window(node: Node, shape: Sequence[int]) -> dict[str, Any] | None:
     kernel = node.get("kernel_shape", ())
     if len(shape) not in _RANKS or len(kernel) != len(shape) - 2:
         return None
-    window = window_properties(node, shape[2:], kernel)
+    window = window_properties(node, shape[2:], kernel, is_pool=True)
     if window is None:
         return None
     return {"kernel": kernel, "ceil_mode": node.flag("ceil_mode", False), **window}

@@ -37,8 +37,8 @@ def matmul(imp: Importer, node: Node) -> Results:
     if storage not in ("u8", "i8") or shape is None or len(shape) < 2:
         return None
     scale = imp.statics.get(node.input(2))
-    if scale is None or len(scale.dims) > 1:
-        return None
+    if scale is None or tuple(scale.dims) not in ((), (1,), shape[-1:]):
+        return None  # the runtime reads as many scales as there are columns
     place = Place(node.input(2), node.input(3), axis=-1)
     element = element_at(imp, node, place, storage, shape)
     bias = imp.type_of(node.input(4))

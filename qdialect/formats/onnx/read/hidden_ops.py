@@ -29,17 +29,37 @@ _HIDDEN = "qdialect.unknown"
 def hide_newer_ops(light: ModelProto) -> None:
     """Hide ops that ONNX has only since a later opset, as runtimes have had some for longer
     (ONNX Runtime writes `LayerNormalization` into models of any opset)."""
+    has = package("onnx.defs").has
+    hide(light, [node for node in _unknown(light) if has(node.op_type)])
+
+
+def hide_unknown_ops(light: ModelProto) -> None:
+    """Hide ops that ONNX does not have in the opset of the model, and import the newest version
+    of each domain that the model uses without saying which."""
+    imported = {entry.domain for entry in light.opset_import}
+    for domain in sorted({node.domain for node in nested_nodes(light.graph.node)} - imported):
+        entry = package("onnx.helper").make_opsetid(domain, newest_version(domain))
+        light.opset_import.append(entry)
+    hide(light, _unknown(light))
+
+
+def newest_version(domain: str) -> int:
+    """The version of a domain that runtimes take where a model does not say which."""
+    schemas = package("onnx.defs").get_all_schemas()
+    return max((s.since_version for s in schemas if s.domain == domain), default=1)
+
+
+def _unknown(light: ModelProto) -> list[NodeProto]:
+    """The nodes of ONNX's domain with an op that is none, or no more one, in the model's opset."""
     defs = package("onnx.defs")
     opset = next((o.version for o in light.opset_import if o.domain in ("", "ai.onnx")), 1)
-    known: dict[str, bool] = {}
 
-    def is_newer(node: NodeProto) -> bool:
-        kind = node.op_type
-        if kind not in known:
-            known[kind] = not defs.has(kind, opset, "") and defs.has(kind)
-        return known[kind] and node.domain in ("", "ai.onnx")
+    def is_unknown(kind: str) -> bool:
+        return not defs.has(kind, opset, "") or defs.get_schema(kind, opset, "").deprecated
 
-    hide(light, [node for node in nested_nodes(light.graph.node) if is_newer(node)])
+    nodes = [n for n in nested_nodes(light.graph.node) if n.domain in ("", "ai.onnx")]
+    unknown = set(filter(is_unknown, {node.op_type for node in nodes}))
+    return [node for node in nodes if node.op_type in unknown]
 
 
 def stand_in(light: ModelProto) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.bound import bound
-from qdialect.formats.onnx.read.hidden_ops import hide, hide_newer_ops, stand_in
+from qdialect.formats.onnx.read.hidden_ops import hide, hide_newer_ops, hide_unknown_ops, stand_in
 from qdialect.formats.onnx.read.inlining import inlined
 from qdialect.formats.onnx.read.node_order import in_order
 from qdialect.formats.onnx.read.subgraphs import captured_names, subgraphs
@@ -73,7 +73,7 @@ def load_model(
     _check_names(loaded)
     for tensor in model.graph.initializer:
         loaded.tensors.check(tensor)
-    _check_and_infer(loaded)
+    _check_and_infer(loaded, source)
     return loaded
 
 
@@ -250,7 +250,10 @@ def _unique(loaded: LoadedModel, names: Iterable[str], what: str) -> set[str]:
 # -- the ONNX checker and shape inference -----------------------------------------
 
 
-def _check_and_infer(loaded: LoadedModel) -> None:
+def _check_and_infer(loaded: LoadedModel, source: str | Path | bytes | ModelProto) -> None:
+    """What the checker refuses is read if the runtime loads it."""
+    from qdialect.formats.onnx.write.engine import loads
+
     onnx = package("onnx")
     _check_opset(loaded)
     _check_splits(loaded, loaded.model.graph)
@@ -269,7 +272,9 @@ def _check_and_infer(loaded: LoadedModel) -> None:
     try:
         checker.check_model(light)
     except checker.ValidationError as error:
-        raise _rejected(loaded, str(error)) from None
+        if not loads(source):
+            raise _rejected(loaded, str(error)) from None
+        hide_unknown_ops(light)
     for kind in without_rank:
         kind.ClearField("shape")
     _check_windows(loaded, light)

@@ -39,7 +39,7 @@ def by_rule(imp: Importer, rule: Rule, node: Node) -> list[SSAValue] | None:
     try:
         return rule(imp, node)
     except (VerifyException, InputError) as error:
-        if isinstance(error, InputError) and error.code != "invalid-node":
+        if isinstance(error, InputError) and error.code not in ("invalid-node", "bad-qparams"):
             raise
         if not runs(imp, node):
             raise

@@ -301,6 +301,8 @@ def matmul_to_float(imp: Importer, node: Node) -> Results:
     element, bias = expressed_type(found.elements[0].qparams), imp.type_of(node.input(6))
     if node.input(6) and (shape_of(bias) is None or element_type(bias) != element):
         return None
+    if node.input(6) and len(found.shape(1)) < 2:
+        return None  # the runtime adds it to columns, and there are none
     product = imp.build(
         nn.MatMulOp,
         *found.values(),

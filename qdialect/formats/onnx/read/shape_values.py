@@ -97,7 +97,9 @@ def _unsqueeze(s: Symbols, node: Node) -> Numbers | None:
 
 def _reshape(s: Symbols, node: Node) -> Numbers | None:
     x, shape = s.numbers(node.input(0)), s.static(node.input(1))
-    return None if x is None or shape is None or 0 in shape else x.reshape(shape.tolist())
+    return (
+        None if x is None or shape is None or 0 in shape else x.reshape(shape.reshape(-1).tolist())
+    )
 
 
 def _constant_of_shape(s: Symbols, node: Node) -> Numbers | None:
@@ -107,14 +109,14 @@ def _constant_of_shape(s: Symbols, node: Node) -> Numbers | None:
         return None
     if shape.min(initial=0) < 0 or shape.max(initial=0) > MOST or shape.size > 1:
         return None
-    return numbers(np.full(shape, int(value.reshape(-1)[0])))
+    return numbers(np.full(shape.reshape(-1), int(value.reshape(-1)[0])))
 
 
 def _expand(s: Symbols, node: Node) -> Numbers | None:
     x, shape = s.numbers(node.input(0)), s.static(node.input(1))
     if x is None or shape is None or shape.size > 1 or shape.max(initial=0) > MOST:
         return None
-    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape.tolist())))
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, shape.reshape(-1).tolist()))
 
 
 def _elementwise(function: Callable[[Extent, Extent], Extent | None]) -> Function:

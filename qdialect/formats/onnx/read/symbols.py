@@ -183,8 +183,9 @@ class Symbols:
         if isinstance(op, Block):
             return None
         if isinstance(op, NodeOp):
-            rule = SHAPES.get(self._nodes[op].op_type) if op in self._nodes else None
-            return None if rule is None else rule(self, self._nodes[op])
+            node = self._nodes.get(op)
+            rule = SHAPES.get(node.op_type) if node is not None and not node.domain else None
+            return None if rule is None or node is None else rule(self, node)
         if isinstance(op, SAME_SHAPE):
             return self._extents[op.operands[0]]
         if not isinstance(op, NNOp):
@@ -387,4 +388,4 @@ SHAPES: Mapping[str, ShapeRule] = {
     "Reshape": _reshape,
     "Slice": _slice,
 }
-"""The extents of the result of a node that stays a node, by op type."""
+"""The extents of the result of a node of ONNX's domain that stays a node, by op type."""

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects.onnx import DATA_TYPES, MODEL, NodeOp, is_tensor, package
 from qdialect.errors import InputError, QError, Where
+from qdialect.formats.onnx.read.hidden_ops import newest_version
 from qdialect.formats.onnx.read.types import extents, value_type
 from qdialect.formats.onnx.write.external_data import loadable
 from qdialect.formats.onnx.write.graph import node_attribute
@@ -110,10 +111,10 @@ class OrtEngine:
         return dict(zip(self.outputs, results, strict=True))
 
 
-def loads(file: str | PathLike[str]) -> bool:
+def loads(model: ModelProto | bytes | str | PathLike[str]) -> bool:
     """Whether the runtime loads a model as it is written."""
     try:
-        OrtEngine(file, optimize=False)
+        OrtEngine(model, optimize=False)
     except QError:
         return False
     return True
@@ -257,7 +258,7 @@ def _one_node(
     results = [_result(f"output{i}", v) for i, v in enumerate(op.node_results()) if v is not None]
     graph = helper.make_graph([node], "node", typed, results)
     imports = {"": DEFAULT_OPSET, **_module_opsets(op)}
-    imports.setdefault(op.domain.data, 1)
+    imports.setdefault(op.domain.data, newest_version(op.domain.data))
     opsets = [helper.make_opsetid(name, version) for name, version in imports.items()]
     model: ModelProto = helper.make_model(graph, opset_imports=opsets)
     model.ir_version = min(model.ir_version, 10)

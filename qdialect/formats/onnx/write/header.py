@@ -19,6 +19,7 @@ from xdsl.ir import Attribute
 
 from qdialect.dialects.onnx import MODEL, OpaqueType, package
 from qdialect.errors import UnsupportedError, Where
+from qdialect.formats.onnx.read.hidden_ops import newest_version
 from qdialect.formats.onnx.write.opsets import changed_node, opset_for
 from qdialect.ops.key_metadata import KEYS, KeyTable
 from qdialect.quant import UniformType, quant_element
@@ -83,7 +84,7 @@ class ModelHeader:
         graph, domains = written
         helper = package("onnx.helper")
         for domain in domains:
-            self.imports.setdefault(domain, 1)
+            self.imports.setdefault(domain, newest_version(domain))
         # Sorted, as MLIR text holds no order of attributes.
         opsets = [helper.make_opsetid(*entry) for entry in sorted(self.imports.items())]
         model: ModelProto = helper.make_model(graph, opset_imports=opsets)

@@ -87,8 +87,10 @@ _REVISED = frozenset(
     }
 )
 #: attributes that say, if they are left out, what nodes did that could not have them: of casts,
-#: `saturate` and `round_mode` are of small floats, which came with them
-_AS_BEFORE = frozenset({"allowzero", "layout", "reduction", "round_mode", "saturate", "start"})
+#: `saturate` and `round_mode` are of small floats, which came with them, and so did `axis` and the
+#: rest with scales that are tensors
+_AS_BEFORE = frozenset({"allowzero", "axis", "block_size", "layout", "output_dtype", "precision"})
+_AS_BEFORE |= {"reduction", "round_mode", "saturate", "start"}
 
 
 def opset_for(function: FuncOp, oldest: bool = False) -> int:
@@ -177,7 +179,7 @@ def _is_changed(kind: str, source: int, target: int) -> bool:
     try:
         old, new = (defs.get_schema(kind, opset, "") for opset in (source, target))
     except defs.SchemaError:
-        return True
+        return defs.has(kind)  # not an op that only the runtime has
     if old.since_version == new.since_version:
         return False
     if kind in _REVISED or old.deprecated or new.deprecated:
