@@ -400,7 +400,11 @@ def _failure(code: int, text: str, left: Sequence[str]) -> str:
     if code < 0:
         return f"ended by {signal.Signals(-code).name}"
     if code == 0:
-        return "" if left and all(name.startswith("out.") for name in left) else "nothing written, and no error"
+        return (
+            ""
+            if left and all(name.startswith("out.") for name in left)
+            else "nothing written, and no error"
+        )
     if code != 1:
         return f"exit code {code}: {text.splitlines()[0] if text else ''}"
     if left:
