@@ -247,13 +247,13 @@ def _located(op: Operation) -> Generator[None]:
         yield
     except ShapeError as error:
         raise InputError(f"'{op.name}' op {error}", where=place(op), code="bad-shape") from None
-    except (MemoryError, OverflowError, ValueError) as error:
+    except (MemoryError, OverflowError, ValueError, IndexError) as error:
         # numpy has no class of its own for arrays that no address space holds.
-        if isinstance(error, ValueError) and not str(error).startswith(_TOO_LARGE):
-            raise
-        raise QError(
-            f"'{op_name(op)}' op is too large to be computed", where=place(op), code="too-large"
-        ) from None
+        fits = isinstance(error, ValueError | IndexError)
+        fault, code = f"cannot be computed: {error}", "cannot-evaluate"
+        if not fits or str(error).startswith(_TOO_LARGE):
+            fault, code = "is too large to be computed", "too-large"
+        raise QError(f"'{op_name(op)}' op {fault}", where=place(op), code=code) from None
     except QError as error:
         error.where = error.where or place(op)
         raise

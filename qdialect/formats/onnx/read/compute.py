@@ -16,7 +16,7 @@ from qdialect.formats.onnx.read.clipped_codes import clip_of_codes
 from qdialect.formats.onnx.read.movement import movable
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.types import extents
-from qdialect.ops.shapes import DYNAMIC
+from qdialect.ops.shapes import DYNAMIC, ShapeError, window_shape, windows_along
 from qdialect.quant import UniformType, element_type
 
 if TYPE_CHECKING:
@@ -347,12 +347,18 @@ def _window(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> tuple[
         {len(strides), len(dilations), len(kernel)} != {rank} or min(strides) < 1
     ):
         raise _no_fit(node, rank, strides=strides, dilations=dilations)
-    return {"strides": strides, "dilations": dilations, "pads": pads}, mode
+    return {"strides": strides, "pads": pads, "dilations": dilations}, mode
 
 
 def _no_fit(node: Node, rank: int, **lists: Sequence[int]) -> InputError:
     shown = " and ".join(f"{name} {list(values)}" for name, values in lists.items())
     return InputError(f"{shown} fit no {rank} dimensions", where=node.where, code="invalid-node")
+
+
+def _same_pads(spatial: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """By how much `SAME_UPPER` pads windows without dilations, which may be negative."""
+    steps = zip(spatial, kernel, strides, strict=True)
+    return [(-(-n // s) - 1) * s + k - n for n, k, s in steps]
 
 
 def _halves(totals: Sequence[int], mode: str) -> tuple[int, ...]:
@@ -406,9 +412,32 @@ def pool_window(node: Node, shape: Sequence[int]) -> dict[str, Any] | None:
     if len(shape) not in _RANKS or len(kernel) != len(shape) - 2:
         return None
     window = window_properties(node, shape[2:], kernel)
+    ceil = node.flag("ceil_mode", False)
     if window is None:
         return None
-    return {"kernel": kernel, "ceil_mode": node.flag("ceil_mode", False), **window}
+    if node.get("auto_pad", "NOTSET") in _SAME:
+        totals = _same_pads(shape[2:], kernel, window["strides"])
+        if max(window["dilations"]) > 1 or min(totals) < 0:
+            return None  # the runtime pads as for no dilations, and by less than nothing
+    try:
+        window_shape(shape[2:], kernel, *window.values(), ceil)
+    except ShapeError:  # the runtime takes windows that are wider than their input
+        return None
+    return {"kernel": kernel, "ceil_mode": ceil, **window}
+
+
+def pooled_shape(node: Node, shape: Sequence[int]) -> Extents | None:
+    """The shape of the result of a pool, as ONNX Runtime counts; None where it does not run."""
+    kernel, rank = node.get("kernel_shape", ()), len(shape) - 2
+    window, mode = _window(node, shape[2:], kernel)
+    strides, pads, dilations = window.values()
+    if (len(strides), len(pads), len(dilations), len(kernel)) != (rank, 2 * rank, rank, rank):
+        return None
+    if mode in _SAME:  # for no dilations
+        pads = _halves(_same_pads(shape[2:], kernel, strides), mode)
+    steps = zip(shape[2:], kernel, strides, pads, pads[rank:], dilations, strict=False)
+    counts = [windows_along(*step, node.flag("ceil_mode", False)) for step in steps]
+    return None if min(counts, default=-1) < 0 else (*shape[:2], *counts)
 
 
 def global_average_pool(imp: Importer, node: Node) -> Results:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qdialect.dialects.onnx import package
+from qdialect.errors import QError
 from qdialect.formats.onnx.read import quark_ops
 from qdialect.formats.onnx.read.qonnx_ops import QONNX_OPS
 from qdialect.formats.onnx.read.subgraphs import nested_nodes
@@ -26,20 +27,34 @@ _STAND_INS = {
 _HIDDEN = "qdialect.unknown"
 
 
-def hide_newer_ops(light: ModelProto) -> None:
-    """Hide ops that ONNX has only since a later opset, as runtimes have had some for longer
-    (ONNX Runtime writes `LayerNormalization` into models of any opset)."""
+def hide_unknown_ops(light: ModelProto) -> None:
+    """Hide ops that the checker refuses and runtimes take: those that ONNX has only since a later
+    opset (ONNX Runtime writes `LayerNormalization` into models of any opset), and those of ONNX
+    Runtime (`SimplifiedLayerNormalization`, and `GroupNormalization` of opsets 18 to 20)."""
     defs = package("onnx.defs")
     opset = next((o.version for o in light.opset_import if o.domain in ("", "ai.onnx")), 1)
     known: dict[str, bool] = {}
 
-    def is_newer(node: NodeProto) -> bool:
+    def is_unknown(node: NodeProto) -> bool:
         kind = node.op_type
         if kind not in known:
-            known[kind] = not defs.has(kind, opset, "") and defs.has(kind)
+            has = defs.has(kind, opset, "")
+            is_newer = not has and defs.has(kind)
+            checked = has and not defs.get_schema(kind, opset, "").deprecated
+            known[kind] = is_newer or (not checked and _runtime_takes(kind, opset))
         return known[kind] and node.domain in ("", "ai.onnx")
 
-    hide(light, [node for node in nested_nodes(light.graph.node) if is_newer(node)])
+    hide(light, [node for node in nested_nodes(light.graph.node) if is_unknown(node)])
+
+
+def _runtime_takes(kind: str, opset: int) -> bool:
+    try:
+        state = package("onnxruntime.capi.onnxruntime_pybind11_state")
+    except QError:
+        return False
+    schemas = (s for s in state.get_all_operator_schema() if (s.domain, s.name) == ("", kind))
+    found = {s.since_version: s.deprecated for s in schemas if s.since_version <= opset}
+    return not found.get(max(found, default=0), True)
 
 
 def stand_in(light: ModelProto) -> None:
