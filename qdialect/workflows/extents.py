@@ -332,8 +332,8 @@ def _is_cheap(op: Operation, operands: Sequence[Known], found: Sequence[Shape | 
     """Whether evaluation takes few elements and no loop."""
     shapes = (s for s in (*(k.shape for k in operands), *found) if s is not None)
     numbers = chain.from_iterable(k.array.flat for k in operands if k.array is not None)
-    given = op.node_attributes.data if isinstance(op, NodeOp) else {}
-    has_body = bool(op.regions) or any(isinstance(a, ProtoAttr) for a in given.values())
+    given = op.node_attributes.data.values() if isinstance(op, NodeOp) else ()
+    has_body = bool(op.regions) or any(isinstance(a, ProtoAttr) for a in given)
     return not has_body and max(sum(map(prod, shapes)), *numbers, 0) <= _MOST_EVALUATED
 
 

@@ -347,7 +347,7 @@ def _window(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> tuple[
         {len(strides), len(dilations), len(kernel)} != {rank} or min(strides) < 1
     ):
         raise _no_fit(node, rank, strides=strides, dilations=dilations)
-    return {"strides": strides, "pads": pads, "dilations": dilations}, mode
+    return {"strides": strides, "dilations": dilations, "pads": pads}, mode
 
 
 def _no_fit(node: Node, rank: int, **lists: Sequence[int]) -> InputError:
@@ -420,7 +420,9 @@ def pool_window(node: Node, shape: Sequence[int]) -> dict[str, Any] | None:
         if max(window["dilations"]) > 1 or min(totals) < 0:
             return None  # the runtime pads as for no dilations, and by less than nothing
     try:
-        window_shape(shape[2:], kernel, *window.values(), ceil)
+        window_shape(
+            shape[2:], kernel, window["strides"], window["pads"], window["dilations"], ceil
+        )
     except ShapeError:  # the runtime takes windows that are wider than their input
         return None
     return {"kernel": kernel, "ceil_mode": ceil, **window}
@@ -430,13 +432,14 @@ def pooled_shape(node: Node, shape: Sequence[int]) -> Extents | None:
     """The shape of the result of a pool, as ONNX Runtime counts; None where it does not run."""
     kernel, rank = node.get("kernel_shape", ()), len(shape) - 2
     window, mode = _window(node, shape[2:], kernel)
-    strides, pads, dilations = window.values()
+    strides, pads, dilations = window["strides"], window["pads"], window["dilations"]
     if (len(strides), len(pads), len(dilations), len(kernel)) != (rank, 2 * rank, rank, rank):
         return None
     if mode in _SAME:  # for no dilations
         pads = _halves(_same_pads(shape[2:], kernel, strides), mode)
+    ceil = node.flag("ceil_mode", False)
     steps = zip(shape[2:], kernel, strides, pads, pads[rank:], dilations, strict=False)
-    counts = [windows_along(*step, node.flag("ceil_mode", False)) for step in steps]
+    counts = [windows_along(n, k, s, a, b, d, ceil) for n, k, s, a, b, d in steps]
     return None if min(counts, default=-1) < 0 else (*shape[:2], *counts)
 
 
