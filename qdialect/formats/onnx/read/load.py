@@ -292,8 +292,8 @@ def _check_and_infer(loaded: LoadedModel) -> None:
 def _states_pools(loaded: LoadedModel, light: ModelProto, inferred: GraphProto) -> bool:
     """State in `light` the extents of pools that inference counts otherwise than ONNX Runtime, of
     those whose operands it has right; whether there are any."""
-    from qdialect.formats.onnx.read.compute import pooled_shape
     from qdialect.formats.onnx.read.node import Node
+    from qdialect.formats.onnx.read.windows import pooled_shape
 
     infos = (*inferred.value_info, *inferred.input, *inferred.output)
     known = {v.name: v for v in infos if v.type.tensor_type.HasField("shape")}
