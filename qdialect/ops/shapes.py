@@ -76,10 +76,17 @@ def window_extent(
             f"window of {dilation * (kernel - 1) + 1} does not fit an extent of "
             f"{size} padded by {before} and {after}"
         )
-    if not ceil:
-        return span // stride + 1
-    count = -(-span // stride) + 1
-    return count - 1 if (count - 1) * stride >= size + before else count
+    return windows_along(size, kernel, stride, before, after, dilation, ceil)
+
+
+def windows_along(
+    size: int, kernel: int, stride: int, before: int, after: int, dilation: int, ceil: bool
+) -> int:
+    """The same as ONNX Runtime counts the windows of a pool, which may be wider than the padded
+    extent: quotients below 0 are rounded up whatever the mode is."""
+    span = size + before + after - dilation * (kernel - 1) - 1
+    count = (span // stride if span >= 0 and not ceil else -(-span // stride)) + 1
+    return count - 1 if ceil and (count - 1) * stride >= size + before else count
 
 
 def window_shape(

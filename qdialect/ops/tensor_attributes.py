@@ -40,8 +40,8 @@ def tensor_attribute_type(attribute: Attribute) -> TensorType[Any]:
 
 def tensor_attribute_array(attribute: Attribute, blobs: BlobStore, ctx: Context) -> NDArray[Any]:
     """The stored elements in the shape of the type: integers and floats as they are, bf16 and
-    floats of 8 bits as their bits.  InputError (`missing-blob`, `missing-resource`) where the
-    elements are not there."""
+    floats of 8 bits as their bits.  InputError (`missing-blob`, `missing-resource`,
+    `bad-resource`) where the elements are not there."""
     import numpy as np
 
     kind = tensor_attribute_type(attribute)
@@ -51,7 +51,12 @@ def tensor_attribute_array(attribute: Attribute, blobs: BlobStore, ctx: Context)
     elif isinstance(attribute, DenseIntOrFPElementsAttr):
         data = _unpacked(attribute.data.data, kind)
     else:
-        data = _unpacked(_resource(cast("DenseResourceAttr", attribute), ctx), kind)
+        resource = cast("DenseResourceAttr", attribute)
+        data, size = _unpacked(_resource(resource, ctx), kind), prod(kind.get_shape())
+        if data.size != size:
+            key = resource.resource_handle.data
+            fault = f"resource '{key}' has {data.size} elements, not {size}"
+            raise InputError(fault, code="bad-resource")
     element = kind.element_type
     width = _width(element)
     if 1 < width < 8:

@@ -20,6 +20,7 @@ from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.ops import NNOp, ReshapeOp
 from qdialect.ops.base import kernels_of
 from qdialect.ops.locations import op_where
+from qdialect.ops.shapes import ShapeError
 from qdialect.reference import litert
 from qdialect.reference.in_floats import computes_in_floats, evaluate_in_floats
 from qdialect.reference.kernels import DEFAULT_KERNELS
@@ -241,18 +242,18 @@ _TOO_LARGE = ("array is too big", "Maximum allowed dimension")
 
 @contextmanager
 def _located(op: Operation) -> Generator[None]:
-    """Operands that do not fit as InputError, and errors without a place placed at `op`."""
+    """Shapes that do not fit as InputError, and errors without a place placed at `op`."""
     try:
         yield
-    except (MemoryError, OverflowError, IndexError, ValueError) as error:
+    except ShapeError as error:
+        raise InputError(f"'{op.name}' op {error}", where=place(op), code="bad-shape") from None
+    except (MemoryError, OverflowError, ValueError, IndexError) as error:
         # numpy has no class of its own for arrays that no address space holds.
-        if isinstance(error, IndexError | ValueError) and not str(error).startswith(_TOO_LARGE):
-            raise InputError(
-                f"'{op_name(op)}' op {error}", where=place(op), code="bad-shape"
-            ) from None
-        raise QError(
-            f"'{op_name(op)}' op is too large to be computed", where=place(op), code="too-large"
-        ) from None
+        fits = isinstance(error, ValueError | IndexError)
+        fault, code = f"cannot be computed: {error}", "cannot-evaluate"
+        if not fits or str(error).startswith(_TOO_LARGE):
+            fault, code = "is too large to be computed", "too-large"
+        raise QError(f"'{op_name(op)}' op {fault}", where=place(op), code=code) from None
     except QError as error:
         error.where = error.where or place(op)
         raise

@@ -20,7 +20,7 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 from xdsl.parser.affine_parser import AffineParser
-from xdsl.utils.mlir_lexer import MLIRToken
+from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind
 
 _KINDS = {
     "+": AffineBinaryOpKind.Add,
@@ -36,11 +36,41 @@ _NEUTRAL = {
     AffineBinaryOpKind.FloorDiv: 1,
     AffineBinaryOpKind.CeilDiv: 1,
 }
+#: operations that may be nested in each other
+_DEEPEST = 200
 _COMMUTES = (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul)
 
 
 class AffineReader(AffineParser):
     """Reads one map or set at the state of another parser."""
+
+    @override
+    def _get_parse_optional_bare_id(
+        self, dims: list[str], syms: list[str]
+    ) -> Callable[[], AffineExpr | None]:
+        known = {name: AffineExpr.symbol(i) for i, name in reversed(list(enumerate(syms)))}
+        known |= {name: AffineExpr.dimension(i) for i, name in reversed(list(enumerate(dims)))}
+
+        def parse() -> AffineExpr | None:
+            token = self._parse_optional_token(MLIRTokenKind.BARE_IDENT)
+            if token is not None and token.text not in known:
+                self.raise_error(f"Identifier not in space {token.text}", token.span)
+            return None if token is None else known[token.text]
+
+        return parse
+
+    @override
+    def _parse_affine_expr(
+        self, parse_optional_bare_id: Callable[[], AffineExpr | None]
+    ) -> AffineExpr:
+        found = super()._parse_affine_expr(parse_optional_bare_id)
+        level: list[AffineExpr] = [found]
+        for _ in range(_DEEPEST):
+            inner = (e for e in level if isinstance(e, AffineBinaryOpExpr))
+            level = [part for e in inner for part in (e.lhs, e.rhs)]
+        if level:
+            self.raise_error("nested too deeply")
+        return found
 
     @override
     def _parse_primary(self, parse_optional_bare_id: Callable[[], AffineExpr | None]) -> AffineExpr:

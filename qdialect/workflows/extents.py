@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, Unran
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.behaviors.shapes import DYNAMIC, Shape, shape_of
-from qdialect.dialects.onnx import NodeOp, integer_width
+from qdialect.dialects.onnx import NodeOp, ProtoAttr, integer_width
 from qdialect.errors import QError
 from qdialect.formats.onnx.write import engine
 from qdialect.ops import ConstantOp, NNOp, constant_array
@@ -51,6 +51,7 @@ MOST_DRAWN = 1 << 23
 """Elements of all inputs together where extents are chosen."""
 _MOST_MADE = 1 << 26
 """Elements of a value that chosen extents lead to."""
+_MOST_EVALUATED = 1 << 12
 _MOST_FOLLOWED = 64
 _MOST_TARGETS = 48
 _MOST_CHANGES = 64
@@ -309,19 +310,31 @@ class Extents:
             else engine.node_shapes(op, shapes, [k.array for k in operands], self._ctx.blobs)
         )
         is_open = isinstance(op, NNOp) and any(s is None or DYNAMIC in s for s in found)
+        is_open &= sum(map(prod, shapes)) <= _MOST_MADE
         known = all(map(_is_followed, op.results, found)) and all(
             k.array is not None for k in operands
         )
-        if complete and (known or is_open) and sum(map(prod, shapes)) <= _MOST_MADE:
-            # Elements tell the shape; those that are not known are zeros that take no memory.
+        if complete and (known or is_open or _is_cheap(op, operands, found)):
+            # Elements tell the shape, and evaluation refuses what inference does not check.  Those
+            # that are not known are zeros that take no memory.
             arrays = _arrays(op, operands)
             made = (
                 evaluate_op(op, arrays, self._ctx)
                 if isinstance(op, NNOp)
                 else engine.evaluate_by_reference(op, arrays, self._ctx.blobs)
             )
-            return [Known(y.shape, y if known else None) for y in made]
+            if known or is_open:
+                return [Known(y.shape, y if known else None) for y in made]
         return [Known(shape) for shape in found]
+
+
+def _is_cheap(op: Operation, operands: Sequence[Known], found: Sequence[Shape | None]) -> bool:
+    """Whether evaluation takes few elements and no loop."""
+    shapes = (s for s in (*(k.shape for k in operands), *found) if s is not None)
+    numbers = chain.from_iterable(k.array.flat for k in operands if k.array is not None)
+    given = op.node_attributes.data.values() if isinstance(op, NodeOp) else ()
+    has_body = bool(op.regions) or any(isinstance(a, ProtoAttr) for a in given)
+    return not has_body and max(sum(map(prod, shapes)), *numbers, 0) <= _MOST_EVALUATED
 
 
 def _shape(value: SSAValue) -> Shape | None:
@@ -391,12 +404,14 @@ def _targets(op: Operation, operands: Sequence[Known]) -> list[int]:
     the op, and products of both."""
     results = [Known(_shape(value)) for value in op.results]
     extents = {*_sizes(operands), *_sizes(results)}
-    stated = set(chain.from_iterable(map(_integers, op.properties.values())))
+    given = op.node_attributes.data if isinstance(op, NodeOp) else op.properties
+    stated = {len(op.results), *chain.from_iterable(map(_integers, given.values()))}
     for known in operands:
         if known.array is not None:
             stated |= {*known.array.reshape(-1).tolist(), abs(int(known.array.prod()))}
-    found = extents | stated | {a * b for a in extents for b in stated if 1 < b < 1 << 10}
-    return sorted(n for n in found if 0 < n <= _LARGEST)[:_MOST_TARGETS]
+    both = extents | stated
+    found = both | {a * b for a in both for b in stated if 1 < b < 1 << 10}
+    return sorted(n for n in map(abs, found) if 0 < n <= _LARGEST)[:_MOST_TARGETS]
 
 
 def _integers(attribute: Attribute | None) -> list[int]:

@@ -285,3 +285,33 @@ class Archives:
             for name, member in zip(MEMBERS, members, strict=True):
                 archive.writestr(name, member)
         return file.getvalue()
+
+
+class Documents:
+    """Damage to JSON entries of an archive, zipped anew, or to the bytes of the archive."""
+
+    def __init__(self, draw: random.Random, seeds: Sequence[bytes]) -> None:
+        self._draw = draw
+        self._json = Json(draw, [b"{}"])
+
+    def change(self, data: bytes) -> bytes:
+        tokens = self._json._tokens
+        try:
+            with ZipFile(io.BytesIO(data)) as archive:
+                members = {name: archive.read(name) for name in archive.namelist()}
+        except Exception:  # no sound archive any more
+            return tokens.raw(data)
+        if not members or self._draw.random() < 0.2:
+            return tokens.raw(data)
+        file = io.BytesIO()
+        documents = [name for name in members if name.endswith(".json")]
+        for _ in range(self._draw.choice((1, 1, 2))):
+            name = self._draw.choice(documents or list(members))
+            if self._draw.random() < 0.2:
+                name = self._draw.choice(list(members))
+            change = self._json.change if name in documents else tokens.raw
+            members[name] = change(members[name])
+        with ZipFile(file, "w") as archive:
+            for name, member in members.items():
+                archive.writestr(name, member)
+        return file.getvalue()

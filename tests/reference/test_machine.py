@@ -253,3 +253,37 @@ def test_the_module_may_change_between_runs() -> None:
     add.properties["rounding"] = add.properties["rounding"]
     assert all(np.array_equal(a, b) for a, b in zip(before, interpreter.run(inputs), strict=True))
     assert isinstance(interpreter.evaluation.ctx, Context)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (ValueError("negative dimensions"), "cannot-evaluate"),
+        (IndexError("index 9 is out of bounds"), "cannot-evaluate"),
+        (MemoryError(), "too-large"),
+        (OverflowError(), "too-large"),
+        (ValueError("array is too big; `arr.size * arr.dtype.itemsize`"), "too-large"),
+    ],
+)
+def test_what_an_evaluator_raises_is_an_error_of_its_op(fault: Exception, code: str) -> None:
+    def fails(op: Operation, operands: Any, evaluation: Any) -> Any:
+        raise fault
+
+    ctx, module = parse(CHAIN)
+    x = int8(1, 2, 3, 4)
+    with pytest.raises(QError) as error:
+        Interpreter(ctx, module, functions={"nn.relu": fails}).run([x, x])
+    assert error.value.code == code
+    assert "'nn.relu' op" in error.value.message
+    assert error.value.where is not None
+    assert code == "too-large" or str(fault) in error.value.message
+
+
+def test_an_index_outside_is_an_error_with_a_place() -> None:
+    ctx, module = parse(
+        "func.func @f(%x: tensor<4xf32>, %i: tensor<2xi64>) -> tensor<2xf32> {\n"
+        '  %0 = nn.gather %x, %i axis 0 {nn.key = "rows"} : (tensor<4xf32>, tensor<2xi64>) -> '
+        "tensor<2xf32>\n  func.return %0 : tensor<2xf32>\n}\n"
+    )
+    with pytest.raises(QError, match=r"rows.*nn\.gather"):
+        Interpreter(ctx, module).run([np.ones(4, np.float32), np.array([1, 9])])

@@ -34,6 +34,8 @@ from tests.support.tables import step
 MEGABYTES = 1024
 """Address space a child may take beyond what it began with (threads of ONNX Runtime count)."""
 SECONDS = 30
+SUFFIXES = (".onnx", ".tflite", ".pt2", ".mlirbc", ".mlir")
+"""Files that `qopt optimize` takes."""
 TOO_LONG = (-signal.SIGALRM, -signal.SIGXCPU)
 """How a child ends that takes more time."""
 
@@ -337,12 +339,14 @@ class Outcome:
     failure: str = ""
 
 
-def try_model(data: bytes, megabytes: int = MEGABYTES) -> Outcome:
+def try_model(data: bytes, megabytes: int = MEGABYTES, suffix: str = ".onnx") -> Outcome:
     """`qopt optimize` on a file with these bytes, in a child."""
     with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
-        source, target = Path(folder) / "in.onnx", Path(folder) / "out.onnx"
+        source = Path(folder) / f"in{suffix}"
+        target = Path(folder) / f"out{suffix.replace('.pt2', '.mlir')}"
         source.write_bytes(data)
-        code, text = command(["optimize", str(source), "-o", str(target)], megabytes)
+        arguments = ["optimize", str(source), "-o", str(target), "--race", "0"]
+        code, text = command(arguments, megabytes)
         left = sorted(p.name for p in Path(folder).iterdir() if p != source)
     return Outcome(code, text, _failure(code, text, left))
 
@@ -396,7 +400,11 @@ def _failure(code: int, text: str, left: Sequence[str]) -> str:
     if code < 0:
         return f"ended by {signal.Signals(-code).name}"
     if code == 0:
-        return "" if left == ["out.onnx"] else "nothing written, and no error"
+        return (
+            ""
+            if left and all(name.startswith("out.") for name in left)
+            else "nothing written, and no error"
+        )
     if code != 1:
         return f"exit code {code}: {text.splitlines()[0] if text else ''}"
     if left:
@@ -419,34 +427,56 @@ def warm_up() -> None:
 
 
 def fuzz(
-    seed: int, count: int, models: Sequence[onnx.ModelProto], keep: Path | None = None
+    seed: int,
+    count: int,
+    draw: Callable[[], bytes],
+    suffix: str = ".onnx",
+    keep: Path | None = None,
+    megabytes: int = MEGABYTES,
 ) -> tuple[Counter[str], list[str]]:
     """How often what came out, and the failures."""
-    damage, counts, failures = Damage(seed, models), Counter[str](), list[str]()
+    counts, failures = Counter[str](), list[str]()
     for number in range(count):
-        data = damage.draw()
-        outcome = try_model(data)
+        data = draw()
+        outcome = try_model(data, megabytes, suffix)
         counts["failed" if outcome.failure else "read" if outcome.code == 0 else "refused"] += 1
         if outcome.failure:
             failures.append(f"seed {seed}, number {number}: {outcome.failure}")
             print(failures[-1], file=sys.stderr, flush=True)
             if keep is not None:
                 keep.mkdir(parents=True, exist_ok=True)
-                (keep / f"{seed}-{number}.onnx").write_bytes(data)
+                (keep / f"{seed}-{number}{suffix}").write_bytes(data)
     return counts, failures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    from tests.support.readers import READERS
+
+    files = [name for name, reader in READERS.items() if reader.suffix in SUFFIXES]
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--reader", choices=files, default="onnx", help="what kind of file")
     parser.add_argument("--count", type=int, default=200, help="how many models")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--megabytes", type=int, default=MEGABYTES, help="memory of a child")
     parser.add_argument("--node-tests", action="store_true", help="damage onnx's node tests too")
     parser.add_argument("--keep", type=Path, help="where to put models that failed")
     options = parser.parse_args(arguments)
     warm_up()
-    models = [build() for build in MODELS] + (node_tests() if options.node_tests else [])
+    reader = READERS[options.reader]
+    if options.reader == "onnx":
+        models = [build() for build in MODELS] + (node_tests() if options.node_tests else [])
+        draw = Damage(options.seed, models).draw
+    else:
+        seeds, source = reader.seeds(), random.Random(options.seed)
+        change = reader.damage(source, seeds)
+
+        def draw() -> bytes:
+            return change(source.choice(seeds))
+
     with step(f"{options.count} damaged models"):
-        counts, failures = fuzz(options.seed, options.count, models, options.keep)
+        counts, failures = fuzz(
+            options.seed, options.count, draw, reader.suffix, options.keep, options.megabytes
+        )
     print(", ".join(f"{what} {number}" for what, number in sorted(counts.items())))
     return 1 if failures else 0
 

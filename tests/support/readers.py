@@ -459,6 +459,22 @@ def _read_tflite(path: Path) -> None:
         raise AssertionError("the module is written with other inputs")
 
 
+# -- programs of PyTorch --------------------------------------------------------------------
+
+
+def _programs() -> list[bytes]:
+    """Programs that stand in the tests, which are read without PyTorch."""
+    return [path.read_bytes() for path in sorted((ROOT / "tests/formats/torch").rglob("*.pt2"))]
+
+
+def _read_program(path: Path) -> None:
+    import qdialect as qd
+    from qdialect.formats.mlir.write import module_text
+
+    model = qd.load(path, _session())
+    module_text(model.module, model.ctx)
+
+
 READERS = {
     "arrays": Reader(
         ".npz",
@@ -501,6 +517,13 @@ READERS = {
         _flatbuffers,
         _read_tflite,
         lambda draw, seeds: Words(draw, seeds).change,
+    ),
+    "torch": Reader(
+        ".pt2",
+        ("formats/torch/",),
+        _programs,
+        _read_program,
+        lambda draw, seeds: damage_bytes.Documents(draw, seeds).change,
     ),
     "weights": Reader(
         ".bin",

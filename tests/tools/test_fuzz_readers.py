@@ -23,6 +23,7 @@ EXECUTIONS = {
     "onnx": 200,
     "profile": 200,
     "tflite": 300,
+    "torch": 100,
     "weights": 500,
 }
 

@@ -370,6 +370,7 @@ def _limit() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """What was run and what was found; 1 if anything was."""
+    global SECONDS, MEGABYTES
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -377,10 +378,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="for each reader")
     parser.add_argument("--executions", type=int, default=sys.maxsize, help="for each reader")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, help="begin with so many sound files only")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="time of one input")
+    parser.add_argument("--megabytes", type=int, default=MEGABYTES, help="memory of the child")
     parser.add_argument("--corpus", type=Path, help="where inputs are kept from run to run")
     parser.add_argument("--keep", type=Path, help="where to put inputs that fail")
     parser.add_argument("--try", dest="given", type=Path, nargs="+", help="only read these")
     options = parser.parse_args(arguments)
+    SECONDS, MEGABYTES = options.seconds, options.megabytes
     if options.given:
         return _try(options.reader[0], options.given)
     if options.minutes == float("inf") and options.executions == sys.maxsize:
@@ -393,6 +398,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.seed,
             executions=options.executions,
             minutes=options.minutes,
+            seeds=options.seeds,
             corpus=corpus,
             keep=options.keep / name if options.keep else None,
         )

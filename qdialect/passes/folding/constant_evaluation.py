@@ -120,7 +120,7 @@ def move(
         if isinstance(fill, Illegal):
             return Refusal(fill.code, fill.reason)
         return [each.apply(data, fill) for each in maps]
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         return Refusal("shape", str(error))
 
 
@@ -203,7 +203,7 @@ def compute(op: Operation, behavior: Behavior, arrays: Sequence[Array]) -> Array
             result = _on_integers(op, behavior, solid)
         else:
             result = _on_floats(op, behavior, solid)
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         return Refusal("unsupported", str(error))
     return result if isinstance(result, Refusal) else result.reshape(shape)
 

@@ -11,7 +11,10 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.dialects.attributes import attribute, flag_of, integers_of, keyword_of
+from qdialect.dialects.verbatim import VerbatimAttr
+from qdialect.errors import QError
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops.locations import op_where
 from qdialect.ops.tensor_attributes import tensor_attribute_array
 from qdialect.quant import element_type
 from qdialect.raising.errors import Unraisable
@@ -43,7 +46,13 @@ def constant_of(value: SSAValue, session: QContext) -> NDArray[Any] | None:
     if not is_arith and name_of(owner) not in ("const", "const_shape"):
         return None
     found = attribute(owner, "value" if is_arith else "values")
-    return None if found is None else tensor_attribute_array(found, session.blobs, session)
+    if found is None or isinstance(found, VerbatimAttr):
+        return None
+    try:
+        return tensor_attribute_array(found, session.blobs, session)
+    except QError as error:
+        error.where = error.where or op_where(owner)
+        raise
 
 
 def known(op: Operation, number: int, session: QContext) -> NDArray[Any]:

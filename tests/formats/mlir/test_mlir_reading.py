@@ -208,6 +208,135 @@ def test_deep_nesting_is_an_error_and_not_a_crash() -> None:
     assert refuse("module attributes {a = " + "[" * depth + "]" * depth + "} {}").where
 
 
+ATTRIBUTE = "module attributes {{x.a = {0}}} {{}}\n"
+DEEP = {
+    "any": "any(" * 3000 + "i8" + ")" * 3000,
+    "arrays": "[" * 100_000 + "]" * 100_000,
+    "dictionaries": "{a = " * 3000 + "1" + "}" * 3000,
+    "tuples": "tuple<" * 3000 + "i8" + ">" * 3000,
+    "tensors": "tensor<1x" * 3000 + "i8" + ">" * 3000,
+    "functions": "() -> (" * 3000 + "i8" + ")" * 3000,
+    "literals": "dense<" + "[" * 3000 + "1" + "]" * 3000 + "> : tensor<1xi8>",
+    "scales": "!quant.uniform<i8:f32:{0:1,1:1}, " + "{" * 3000 + "0.1" + "}" * 3000 + ">",
+    "affine": "affine_map<(d0) -> (" + "(" * 3000 + "d0" + ")" * 3000 + ")>",
+    "negations": "affine_map<(d0) -> (" + "-" * 50_000 + "d0)>",
+    "sums": "affine_map<(d0) -> (d0" + " + d0 * 3" * 3000 + ")>",
+    "constraints": "affine_set<(d0) : (d0" + " + d0 * 3" * 3000 + " >= 0)>",
+}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP.keys())
+def test_deep_attributes_are_an_error_with_a_place(text: str) -> None:
+    error = refuse(ATTRIBUTE.format(text))
+    assert error.message in ("nested too deeply", "expected attribute value")
+    assert error.where is not None and error.where.line == 1
+
+
+@pytest.mark.parametrize("text", ['fused["a"', 'callsite("a" at "b"', '"a"("b"'])
+def test_deep_locations_and_regions_are_an_error(text: str) -> None:
+    opened = text[: max(text.rfind("["), text.rfind("("), text.rfind("at ") + 2) + 1]
+    closed = "]" if "[" in text else ")"
+    deep = f'module {{}} loc({opened * 3000}"a"{closed * 3000})\n'
+    assert "nested too deeply" in refuse(deep).message
+    regions = '"builtin.module"() ({ ' * 3000 + "^a: " + "}) : () -> ()\n" * 3000
+    assert "nested too deeply" in refuse(regions).message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9" * 100_000 + " : i64",
+        "0x" + "F" * 100_000 + " : i64",
+        "1 : i" + "9" * 5000,
+        "tensor<" + "9" * 5000 + "xi8>",
+        "array<i64: " + "9" * 5000 + ">",
+        "dense<" + "9" * 5000 + "> : tensor<1xi8>",
+        "9" * 30 + " : i64",
+    ],
+)
+def test_integers_too_large_to_read(text: str) -> None:
+    error = refuse(ATTRIBUTE.format(text))
+    assert "digits" not in error.message
+    assert error.where is not None and error.where.line == 1
+
+
+def written(text: str) -> str:
+    module, ctx = read(text)
+    verify_module(module, ctx)
+    return module_text(module, ctx)
+
+
+def test_long_lists_are_read() -> None:
+    """Extents and names that take a token each; quadratic time would not end here."""
+    rank = "1x?x0x" * 20_000
+    assert f"tensor<{rank}f32>" in written(f"func.func private @f(tensor<{rank}f32>)\n")
+    names = "@a" + "::@b.c$1" * 100_000 + '::@"d e"'
+    assert names in written(ATTRIBUTE.format(names))
+    dims = ", ".join(f"d{i}" for i in range(10_000))
+    assert f"({dims}) -> ({dims})" in written(ATTRIBUTE.format(f"affine_map<({dims}) -> ({dims})>"))
+
+
+def test_extents_are_read_as_tokens_would_be() -> None:
+    for shape, same in (("0x10", "0x10"), ("2x 3", "2x3"), ("?x4", "?x4"), ("2x3x /* */ 4", None)):
+        text = f"func.func private @f(tensor<{shape}xf32>)\n"
+        if same is None:
+            refuse(text)
+        else:
+            assert f"tensor<{same}xf32>" in written(text)
+    assert "expected" in refuse(ATTRIBUTE.format("@a::")).message
+
+
+SPLATS = (
+    "dense<1.000000e+00> : tensor<1000000000000xf32>",
+    "dense<true> : tensor<1000000x1000000xi1>",
+    "dense<(1,2)> : tensor<1000000000000xcomplex<i32>>",
+    'dense<"0x01"> : tensor<1000000000000xi8>',
+    'dense<"0x01"> : !t',
+    "dense<7> : !t",
+    'dense<"0xFF"> : tensor<1000000000000xi1>',
+)
+
+
+@pytest.mark.parametrize("splat", SPLATS)
+def test_one_value_for_many_elements_is_never_packed(splat: str) -> None:
+    alias = "!t = tensor<1000000000000xi8>\n"
+    same = splat.replace("!t", "tensor<1000000000000xi8>")
+    for op in (ATTRIBUTE.format(splat), f"%0 = arith.constant {splat}\n"):
+        assert same in written(alias + op)
+    error = refuse(f"{alias}%0 = nn.constant {splat} : {same.partition(' : ')[2]}\n")
+    assert error.where is not None and error.where.line == 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "dense<1.5> : tensor<1000000000000xi8>",
+        "dense<300> : tensor<1000000000000xi8>",
+        "dense<[1, 2]> : tensor<1000000000000xi8>",
+        'dense<"0x0102"> : tensor<1000000000000xi8>',
+        'dense<"0x010"> : tensor<1xi8>',
+        "dense<> : tensor<1000000000000xi8>",
+    ],
+)
+def test_literals_that_lie_about_their_size(wrong: str) -> None:
+    error = refuse(ATTRIBUTE.format(wrong))
+    assert error.where is not None and error.where.line == 1
+    assert "MemoryError" not in error.message
+
+
+def test_resources_that_lie_about_their_size(tmp_path: Path) -> None:
+    path = tmp_path / "x.mlir"
+    path.write_text(
+        "func.func @f() -> tensor<1000000000000xf32> {\n"
+        '  %c = "tosa.const"() <{values = dense_resource<r> : tensor<1000000000000xf32>}> : () -> '
+        "tensor<1000000000000xf32>\n  return %c : tensor<1000000000000xf32>\n}\n"
+        '{-# dialect_resources: { builtin: { r: "0x0400000001020304" } } #-}\n'
+    )
+    with pytest.raises(InputError, match="resource 'r' has 1 elements, not 1000000000000") as error:
+        qd.load(path)
+    assert error.value.where is not None and error.value.where.line == 2
+
+
 def test_an_open_quote_takes_no_time() -> None:
     began = time.perf_counter()
     refuse('module attributes {a = "' + "x" * 100_000 + "\n} {}")

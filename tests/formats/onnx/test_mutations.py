@@ -27,7 +27,7 @@ def test_damaged_models(piece: int) -> None:
     """Through the whole command, in a child with little memory."""
     fuzz_onnx.warm_up()
     models = [build() for build in fuzz_onnx.MODELS]
-    counts, failures = fuzz_onnx.fuzz(piece, COUNT // PIECES, models)
+    counts, failures = fuzz_onnx.fuzz(piece, COUNT // PIECES, fuzz_onnx.Damage(piece, models).draw)
     assert failures == []
     assert counts["refused"] or COUNT < 100  # a few may all be read
 

@@ -175,7 +175,9 @@ def parse_text(
     except Exception as error:
         # Of verifiers of types and attributes, or one that xDSL's parser does not expect.
         message = str(error).strip() or type(error).__name__
-        if not isinstance(error, DiagnosticException):
+        if isinstance(error, ValueError) and "digits" in message:
+            message = "integer value too large"  # of more digits than Python reads
+        elif not isinstance(error, DiagnosticException):
             message = f"invalid syntax ({message})"
         raise _unreadable(message, parser, positions) from None
     if module.location is UNKNOWN_LOC:

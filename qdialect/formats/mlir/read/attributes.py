@@ -19,7 +19,9 @@ from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AnyFloat,
+    ArrayAttr,
     BytesAttr,
     ComplexType,
     DenseArrayBase,
@@ -29,6 +31,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     ShapedType,
     StringAttr,
+    SymbolRefAttr,
     TensorType,
     UnregisteredAttr,
 )
@@ -48,6 +51,7 @@ OVERRIDDEN = (
     "_parse_extended_type_or_attribute",
     "_parse_optional_builtin_attr",
     "_parse_optional_builtin_parametrized_attr",
+    "_parse_optional_symref_attr",
     "_parse_tensor_literal_element",
     "_raw_scan_balanced",
     "_resume_from",
@@ -58,14 +62,19 @@ for _name in OVERRIDDEN:
 _HEX_ARRAY = re.compile(r"<\s*(?:b?f[0-9]+|f[468]E\w+)\s*:[^>]*\b0[xX]")
 _HEX_FLOAT = re.compile(r"0[xX]([0-9A-Fa-f]+)\s*:\s*(b?f16|f32|f80|f128)\b")
 _PACKED_BITS = re.compile(r'<\s*"0x([0-9A-Fa-f]*)"\s*>\s*:\s*(?=(?:tensor|vector)<[][0-9x]*i1>)')
+_DIMENSIONS = re.compile(r"(?:[0-9]{1,18}|\?)(?:x(?:[0-9]{1,18}|\?))*(?=x[^\s/0-9?])")
+_NESTED = re.compile(r"(?:::@[A-Za-z_][\w$.]*)+", re.ASCII)
 _ALIAS = re.compile(r'"(?:[^"\\]|\\.)*"|([#!][A-Za-z_$][\w$.-]*)')
 _ALIAS_SIGN = re.compile("[#!]")
 _Literal = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 
 #: a dense literal of one value for thousands of elements
 _SPLAT = re.compile(
-    r"<\s*-?(?:[0-9][\w.+-]*|true|false)\s*>\s*:\s*(?:tensor|vector)<(?=[0-9x]{6})[0-9]+(?:x[0-9]+)*x"
+    r'<\s*(?:-?[0-9][\w.+-]*|true|false|\([^()]*\)|"0x[0-9A-Fa-f]*")\s*>\s*:\s*'
+    r"(?:!|\w+<(?=[0-9x]{6})[0-9]+(?:x[0-9]+)*x)"
 )
+#: a value for elements of more bytes is kept as text
+_MOST_BYTES = 1 << 30
 #: the bits of infinity and of the mantissa's first digit: a NaN with others is no Python float
 _NAN = {"f16": (0x7C00, 0x200), "bf16": (0x7F80, 0x40), "f32": (0x7F800000, 0x400000)}
 #: dialects whose attributes are all known: what their classes refuse is wrong
@@ -76,6 +85,34 @@ _WIDEST = 64
 
 class AttributeReader(Parser):
     """xDSL's parser with the attributes, types and literals of MLIR 22."""
+
+    # -- lists of thousands, which take a token each in xDSL's parser --------------------
+
+    @override
+    def parse_dimension_list(self) -> list[int]:
+        """The extents from here on; the lexer would read `x1x1..` again for each."""
+        found = _DIMENSIONS.match(self.lexer.input.content, self.pos)
+        if found is None:
+            return super().parse_dimension_list()
+        self._resume_from(found.end())
+        return [DYNAMIC_INDEX if n == "?" else int(n) for n in found[0].split("x")]
+
+    @override
+    def _parse_optional_symref_attr(self) -> SymbolRefAttr | None:
+        root = self.parse_optional_symbol_name()
+        if root is None:
+            return None
+        names: list[StringAttr] = []
+        content = self.lexer.input.content
+        while content.startswith("::", self.pos):
+            plain = _NESTED.match(content, self.pos)
+            if plain is None:
+                self._resume_from(self.pos + 2)
+                names.append(self.parse_symbol_name())
+            else:
+                names += map(StringAttr, plain[0][3:].split("::@"))
+                self._resume_from(plain.end())
+        return SymbolRefAttr(root, ArrayAttr(names))
 
     # -- aliases and dialects ----------------------------------------------------
 
@@ -206,7 +243,7 @@ class AttributeReader(Parser):
             return self._parse_packed_bits(bits)
         try:
             return super()._parse_builtin_dense_attr()
-        except _NotAPythonFloat:
+        except (_NotAPythonFloat, _TooLarge):
             pass
         except Exception:
             if not self._is_of_unusual_elements(start):
@@ -227,7 +264,7 @@ class AttributeReader(Parser):
             return False
         return isinstance(kind, ShapedType) and _is_unusual(cast("Any", kind).get_element_type())
 
-    def _parse_packed_bits(self, found: re.Match[str]) -> DenseIntOrFPElementsAttr[Any]:
+    def _parse_packed_bits(self, found: re.Match[str]) -> Any:
         """A `dense` of i1 from bytes of eight bits, the lowest first."""
         start = self.pos
         self._resume_from(found.end())
@@ -237,6 +274,9 @@ class AttributeReader(Parser):
         for extent in kind.get_shape():
             count *= extent
         splat = len(data) == 1 and data[0] in (0, 255)
+        if splat and count > _MOST_BYTES:
+            self._resume_from(start)
+            return self._with_name("dense", start)
         if not splat and len(data) != (count + 7) // 8:
             self.raise_error("hex data does not have the size of its type", start)
         values = (
@@ -275,15 +315,26 @@ class AttributeReader(Parser):
         found = None if type is not None else _SPLAT.match(self.lexer.input.content, self.pos)
         if found is None:
             return super().parse_dense_int_or_fp_elements_attr(type)
+        start = self.pos
         with self.in_angle_brackets():
-            literal = self._parse_tensor_literal_element()
+            bits = self.parse_optional_str_literal()
+            literal = self._parse_tensor_literal_element() if bits is None else None
         self.parse_punctuation(":")
         kind: Any = self._parse_dense_literal_type()
         element = kind.element_type
-        one: Any = DenseIntOrFPElementsAttr.from_list(
-            TensorType(element, [1]), [literal.to_type(self, element)]
-        )
-        return DenseIntOrFPElementsAttr(kind, BytesAttr(one.data.data * prod(kind.get_shape())))
+        if literal is None:
+            data = bytes.fromhex(cast("str", bits)[2:])
+            if len(data) != element.compile_time_size:
+                self._resume_from(start)
+                return super().parse_dense_int_or_fp_elements_attr(type)
+        else:
+            one: Any = DenseIntOrFPElementsAttr.from_list(
+                TensorType(element, [1]), [literal.to_type(self, element)]
+            )
+            data = one.data.data
+        if len(data) * prod(kind.get_shape()) > _MOST_BYTES:
+            raise _TooLarge
+        return DenseIntOrFPElementsAttr(kind, BytesAttr(data * prod(kind.get_shape())))
 
     @override
     def _parse_tensor_literal_element(self) -> Any:
@@ -325,6 +376,10 @@ def _is_unusual(element: Attribute) -> bool:
     if isinstance(element, AnyFloat):
         return element.name in ("f80", "f128")
     return not isinstance(element, IndexType)
+
+
+class _TooLarge(Exception):
+    """One value stands for more elements than are packed."""
 
 
 class _NotAPythonFloat(Exception):

@@ -16,6 +16,12 @@ from qdialect.formats.onnx.read.clipped_codes import clip_of_codes
 from qdialect.formats.onnx.read.movement import movable
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.types import extents
+from qdialect.formats.onnx.read.windows import (
+    Window,
+    pool_window,
+    transposed_properties,
+    window_properties,
+)
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import UniformType, element_type
 
@@ -25,12 +31,9 @@ if TYPE_CHECKING:
 Results = list[SSAValue] | None
 Rule = Callable[["Importer", Node], Results]
 Extents = tuple[int, ...]
-Window = dict[str, Extents]
 
 _RANKS = range(3, 6)
 """Ranks of tensors with one to three spatial dimensions."""
-
-_SAME = ("SAME_UPPER", "SAME_LOWER")
 
 
 def float_shapes(imp: Importer, names: Sequence[str]) -> list[tuple[int, ...]] | None:
@@ -294,79 +297,6 @@ def _build_convolution(
     return [imp.build(kind, *values, output=node.output(0), groups=groups, **window)]
 
 
-def window_properties(
-    node: Node, spatial: Sequence[int], kernel: Sequence[int], is_pool: bool = False
-) -> Window | None:
-    """Strides, dilations and explicit pads of a window op; None if `auto_pad` cannot
-    be resolved because an extent is dynamic.
-
-    ONNX Runtime (1.32) pads pools as if their windows were not dilated."""
-    window, mode = _window(node, spatial, kernel)
-    if mode not in _SAME:
-        return window
-    if DYNAMIC in spatial:
-        return None
-    dilations = (1,) * len(kernel) if is_pool else window["dilations"]
-    steps = zip(spatial, kernel, window["strides"], dilations, strict=True)
-    totals = [max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0) for n, k, s, d in steps]
-    return window | {"pads": _halves(totals, mode)}
-
-
-def transposed_properties(
-    node: Node, spatial: Sequence[int], kernel: Sequence[int]
-) -> Window | None:
-    """The same of a transposed convolution, whose `auto_pad` and `output_shape` say what
-    its result is; None if that cannot be resolved, or needs pads below 0."""
-    window, mode = _window(node, spatial, kernel)
-    rank = len(spatial)
-    added = node.get("output_padding", (0,) * rank)
-    output_shape = node.get("output_shape", ())
-    window = window | {"output_padding": added}
-    if not output_shape and mode not in _SAME:
-        return window
-    if DYNAMIC in spatial:
-        return None
-    strides, dilations = window["strides"], window["dilations"]
-    if len(output_shape) == rank + 2:  # ONNX Runtime also takes batch and channels
-        return None
-    if {len(added), len(strides), len(dilations)} != {rank} or len(output_shape) not in (0, rank):
-        raise _no_fit(node, rank, output_shape=output_shape, output_padding=added)
-    sizes = output_shape or tuple(n * s for n, s in zip(spatial, strides, strict=True))
-    steps = zip(spatial, kernel, strides, dilations, added, sizes, strict=True)
-    totals = [(n - 1) * s + (k - 1) * d + 1 + more - size for n, k, s, d, more, size in steps]
-    return None if min(totals) < 0 else window | {"pads": _halves(totals, mode)}
-
-
-def _window(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> tuple[Window, str]:
-    """Strides, dilations and pads as written, and `auto_pad`."""
-    rank = len(spatial)
-    strides = node.get("strides", (1,) * rank)
-    dilations = node.get("dilations", (1,) * rank)
-    pads = node.get("pads", (0,) * (2 * rank))
-    mode = node.get("auto_pad", "NOTSET")
-    if mode == "VALID":
-        pads = (0,) * (2 * rank)
-    elif mode not in ("NOTSET", *_SAME):
-        raise InputError(f"auto_pad is '{mode}'", where=node.where, code="invalid-node")
-    elif mode in _SAME and (
-        {len(strides), len(dilations), len(kernel)} != {rank} or min(strides) < 1
-    ):
-        raise _no_fit(node, rank, strides=strides, dilations=dilations)
-    return {"strides": strides, "dilations": dilations, "pads": pads}, mode
-
-
-def _no_fit(node: Node, rank: int, **lists: Sequence[int]) -> InputError:
-    shown = " and ".join(f"{name} {list(values)}" for name, values in lists.items())
-    return InputError(f"{shown} fit no {rank} dimensions", where=node.where, code="invalid-node")
-
-
-def _halves(totals: Sequence[int], mode: str) -> tuple[int, ...]:
-    """Pads of these sums, the larger half at the end with `SAME_UPPER`."""
-    small = [total // 2 for total in totals]
-    large = [total - half for total, half in zip(totals, small, strict=True)]
-    return (*small, *large) if mode == "SAME_UPPER" else (*large, *small)
-
-
 # -- pooling ----------------------------------------------------------------------------
 
 
@@ -403,17 +333,6 @@ def _pool(
     kind = kinds[len(shape) - 3]
     x = imp.value(node.input(0))
     return [imp.build(kind, x, output=node.output(0), **window, **more)]
-
-
-def pool_window(node: Node, shape: Sequence[int]) -> dict[str, Any] | None:
-    """The properties of a pool over a tensor of `shape`; None if we have no such op."""
-    kernel = node.get("kernel_shape", ())
-    if len(shape) not in _RANKS or len(kernel) != len(shape) - 2:
-        return None
-    window = window_properties(node, shape[2:], kernel, is_pool=True)
-    if window is None:
-        return None
-    return {"kernel": kernel, "ceil_mode": node.flag("ceil_mode", False), **window}
 
 
 def global_average_pool(imp: Importer, node: Node) -> Results:

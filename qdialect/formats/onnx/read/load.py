@@ -28,7 +28,7 @@ from qdialect.formats.onnx.read.wire import cut_out
 from qdialect.ops.key_metadata import KEYS, KeyTable
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto, TypeProto
+    from onnx import GraphProto, ModelProto, NodeProto, TensorShapeProto, TypeProto, ValueInfoProto
 
     from qdialect.quant import UniformType
 
@@ -37,6 +37,8 @@ _INFERENCE_LIMIT = 1024
 
 #: files of fewer bytes are read: whoever writes to one that is mapped changes weights
 _MAPPED = 1 << 26
+
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
 @dataclass
@@ -278,15 +280,61 @@ def _check_and_infer(loaded: LoadedModel, source: str | Path | bytes | ModelProt
     for kind in without_rank:
         kind.ClearField("shape")
     _check_windows(loaded, light)
-    try:
-        inferred: ModelProto = package("onnx.shape_inference").infer_shapes(
-            light, check_type=False, strict_mode=False
-        )
-    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
-        raise _rejected(loaded, str(error)) from None
-    graph = inferred.graph
+    while True:
+        try:
+            inferred: ModelProto = package("onnx.shape_inference").infer_shapes(
+                light, check_type=False, strict_mode=False
+            )
+        except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+            raise _rejected(loaded, str(error)) from None
+        graph = inferred.graph
+        if not _states_pools(loaded, light, graph):
+            break
     for infos in (graph.value_info, graph.output, graph.input):
         loaded.types.update((v.name, v.type) for v in infos if v.HasField("type"))
+
+
+def _states_pools(loaded: LoadedModel, light: ModelProto, inferred: GraphProto) -> bool:
+    """State in `light` the extents of pools that inference counts otherwise than ONNX Runtime, of
+    those whose operands it has right; whether there are any."""
+    from qdialect.formats.onnx.read.node import Node
+    from qdialect.formats.onnx.read.windows import pooled_shape
+
+    infos = (*inferred.value_info, *inferred.input, *inferred.output)
+    known = {v.name: v for v in infos if v.type.tensor_type.HasField("shape")}
+    wrong: list[NodeProto] = []
+    changed = set[str]()
+    for node in light.graph.node:
+        names = [name for name in (*node.input[:1], *node.output) if name]
+        if changed.intersection(node.input):
+            changed.update(node.output)
+        elif node.op_type in _POOLS and node.domain in ("", "ai.onnx") and {*names} <= {*known}:
+            where, places = loaded.where(label(node)), (list(node.input), list(node.output))
+            given, *made = ([d.dim_value for d in _dims(known[name])] for name in names)
+            unknown = 0 in given or len(given) < 3
+            counted = None if unknown else pooled_shape(Node(node, 0, "", where, *places), given)
+            if counted is not None and any(list(counted) != each for each in made):
+                for name in names[1:]:
+                    for dim, extent in zip(_dims(known[name]), counted, strict=True):
+                        dim.dim_value = extent
+                wrong.append(node)
+                changed.update(node.output)
+    if wrong:
+        corrected = {n: known[n] for node in wrong for n in node.output if n}
+        stated = [v for v in light.graph.value_info if v.name not in corrected]
+        del light.graph.value_info[:]
+        light.graph.value_info.extend([*stated, *corrected.values()])
+        for value in light.graph.output:
+            if value.name in changed:
+                value.type.tensor_type.ClearField("shape")
+                if value.name in corrected:
+                    value.CopyFrom(corrected[value.name])
+        hide(light, wrong)
+    return bool(wrong)
+
+
+def _dims(value: ValueInfoProto) -> Sequence[TensorShapeProto.Dimension]:
+    return value.type.tensor_type.shape.dim
 
 
 def _check_splits(loaded: LoadedModel, graph: GraphProto) -> None:
@@ -363,7 +411,7 @@ def _without_weights(model: ModelProto) -> ModelProto:
             setattr(light, name, getattr(model, name))
     light.opset_import.extend(model.opset_import)
     source, graph = model.graph, light.graph
-    graph.name = source.name
+    graph.name = source.name or "graph"  # of which the checker wants one
     graph.node.extend(source.node)
     graph.input.extend(source.input)
     graph.output.extend(source.output)

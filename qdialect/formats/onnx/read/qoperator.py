@@ -20,9 +20,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
 from qdialect.dialects.onnx import STORED_TRANSPOSED
-from qdialect.formats.onnx.read.compute import convolution_window, pool_window
+from qdialect.formats.onnx.read.compute import convolution_window
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.quantization import Place, element_at, shape_of, storage_name, under
+from qdialect.formats.onnx.read.windows import pool_window
 from qdialect.numerics.float_text import round_to_format
 from qdialect.ops.base import KERNEL
 from qdialect.ops.shapes import DYNAMIC

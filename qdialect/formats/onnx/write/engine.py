@@ -224,10 +224,13 @@ def evaluate_by_reference(
 ) -> list[NDArray[Any]]:
     """The results of one kept node in the reference evaluator of ONNX, which is faster than
     the runtime on a few elements; QError (`cannot-evaluate`)."""
+    import numpy as np
+
     model = _one_node(op, operands, store)
     feeds = {entry.name: array for entry, array in zip(model.graph.input, operands, strict=True)}
     try:
-        return list(package("onnx.reference").ReferenceEvaluator(model).run(None, feeds))
+        with np.errstate(all="ignore"):
+            return list(package("onnx.reference").ReferenceEvaluator(model).run(None, feeds))
     except Exception as error:
         raise QError(_reason(error), code="cannot-evaluate") from None
 
