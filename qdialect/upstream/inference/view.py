@@ -35,7 +35,8 @@ def demand(holds: object, message: str) -> None:
 def must_be(what: str, found: object, *allowed: object) -> None:
     """Something is one of what is allowed."""
     if found not in allowed:
-        raise VerifyException(f"{what} must be {' or '.join(map(str, allowed))}, but is {found}")
+        words = " or ".join(dict.fromkeys(map(str, allowed)))
+        raise VerifyException(f"{what} must be {words}, but is {found}")
 
 
 def must_agree(what: str, *found: object) -> None:
