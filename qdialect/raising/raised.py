@@ -24,6 +24,8 @@ from qdialect.ops.base import NNOp, ranked
 from qdialect.ops.keys import KEY
 from qdialect.qparams import QParams
 from qdialect.quant import SCastOp, UniformType, quant_element, storage_type
+from qdialect.raising.errors import Unraisable
+from qdialect.verify.verifier import op_error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,6 +97,17 @@ class Builder:
                 op.attributes[KEY] = keys
         self.operations.append(op)
         return op
+
+    def check(self, count: int) -> None:
+        """Unraisable where `nn` refuses one of the ops behind `count` others."""
+        for op in self.operations[count:]:
+            wrong = op_error(op)
+            if wrong is not None:
+                raise Unraisable("invalid", wrong.partition("\n")[0])
+
+    def are_right(self, count: int) -> bool:
+        """Whether `nn` refuses none of them."""
+        return all(op_error(op) is None for op in self.operations[count:])
 
     def forget(self, count: int) -> None:
         """Take back all ops but the first `count`."""

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.attributes import attribute, integer_of, integers_of, pairs_of
+from qdialect.dialects.attributes import integer_of, integers_of, pairs_of, required
 from qdialect.dialects.stablehlo import ConvolutionDimensionsAttr
 from qdialect.lowerings.laid_out import Order, identity_order
 from qdialect.ops import ReshapeOp, shape_of
@@ -86,10 +86,7 @@ def _order(roles: Sequence[str], expected: Sequence[str]) -> Order:
 
 def convolution(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """`nn.conv*`, or `nn.conv_transpose*` where the input is dilated."""
-    found = attribute(op, "dimension_numbers")
-    if not isinstance(found, ConvolutionDimensionsAttr):
-        raise Unraisable("attribute", "it does not say 'dimension_numbers'")
-    layouts = found.data
+    layouts = cast("ConvolutionDimensionsAttr", required(op, "dimension_numbers")).data
     spatial = [str(d) for d in range(len(layouts[0]) - 2)]
     rank = len(spatial)
     if rank not in _CONVOLUTIONS:

@@ -33,7 +33,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext, session
-from qdialect.errors import InputError, QError
+from qdialect.errors import InputError
 from qdialect.lowerings.laid_out import Order, identity_order
 from qdialect.numerics.contract import Numerics, level_named
 from qdialect.ops import shape_of
@@ -45,7 +45,6 @@ from qdialect.raising.stablehlo.constants import constant_result
 from qdialect.raising.stablehlo.integer_form import integer_handlers
 from qdialect.raising.stablehlo.raiser import Handler, Raiser
 from qdialect.rewrite.remarks import Remark, key_text, location_text
-from qdialect.verify.verifier import op_error
 
 
 @cache
@@ -247,7 +246,7 @@ class _Function:
             _require_static(op)
             raised = handler(self.raiser, op, [self.known[value] for value in op.operands])
             self._check(op, raised, count)
-        except (Unraisable, QError, VerifyException) as error:
+        except (Unraisable, VerifyException) as error:  # VerifyException: `nn` refuses
             code = error.code if isinstance(error, Unraisable) else "invalid"
             self.raiser.forget(count)
             self.raiser.ties = ties
@@ -280,10 +279,7 @@ class _Function:
     def _check(self, op: Operation, raised: Raised, count: int) -> None:
         """Unraisable where one of the new ops (behind `count` others) is wrong, or the result
         is not what the op's type says."""
-        for new in self.raiser.operations[count:]:
-            wrong = op_error(new)
-            if wrong is not None:
-                raise Unraisable("invalid", wrong.partition("\n")[0])
+        self.raiser.check(count)
         kind = cast("TensorType[Any]", op.results[0].type)
         if tuple(kind.get_shape()) != raised.shape:
             shapes = f"{list(raised.shape)}, not {list(kind.get_shape())}"

@@ -24,7 +24,6 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext, session
-from qdialect.errors import QError
 from qdialect.lowerings.debug_attributes import (
     AXIS,
     INTERFACE,
@@ -54,11 +53,8 @@ from qdialect.raising.tosa.facts import constant_of, name_of
 from qdialect.raising.tosa.meanings import Meanings
 from qdialect.raising.tosa.raiser import Handler, Raiser
 from qdialect.rewrite.remarks import Remark, key_text, location_text
-from qdialect.verify.verifier import op_error
 from qdialect.weights import DTYPES
 
-_MISFITS = (Unraisable, ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError)
-"""What reading attributes that do not fit an op ends in, besides our own errors."""
 _MARKS = (SCALE, ZERO_POINT, AXIS, ORDER, STORAGE)
 
 
@@ -185,7 +181,7 @@ class _Function:
             operands = [self.known[value] for value in op.operands]
             raised = handler(self.raiser, op, operands)
             self._check(op, raised, count)
-        except (QError, VerifyException, *_MISFITS) as error:
+        except (Unraisable, VerifyException) as error:  # VerifyException: `nn` refuses
             code = error.code if isinstance(error, Unraisable) else "invalid"
             self.raiser.forget(count)
             if name:
@@ -199,10 +195,7 @@ class _Function:
     def _check(self, op: Operation, raised: Raised, count: int) -> None:
         """Unraisable where one of the new ops (behind `count` others) is wrong, or the result
         is not what the op's type says."""
-        for new in self.raiser.operations[count:]:
-            wrong = op_error(new)
-            if wrong is not None:
-                raise Unraisable("invalid", wrong.partition("\n")[0])
+        self.raiser.check(count)
         shape = shape_of(op.results[0])
         fits = len(shape) == raised.rank and all(
             a == b or a < 0 or b < 0 for a, b in zip(shape, raised.shape, strict=True)

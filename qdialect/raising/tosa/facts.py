@@ -11,7 +11,6 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
 from qdialect.dialects.attributes import attribute, flag_of, integers_of, keyword_of
-from qdialect.errors import InputError
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.tensor_attributes import tensor_attribute_array
 from qdialect.quant import element_type
@@ -72,8 +71,6 @@ class Rescaling:
     """The parameters of a `tosa.rescale`; Unraisable where they are not known."""
 
     def __init__(self, op: Operation, session: QContext) -> None:
-        if len(op.operands) < 5:
-            raise Unraisable("old-form", "its parameters are attributes, as before TOSA 1.0")
         self.pairs = list(zip(numbers(op, 1, session), numbers(op, 2, session), strict=True))
         self.unsigned = flag_of(op, "input_unsigned"), flag_of(op, "output_unsigned")
         self.zeros = tuple(
@@ -101,7 +98,7 @@ def rescaling_of(op: Operation, session: QContext) -> Rescaling | None:
         return None
     try:
         return Rescaling(op, session)
-    except (Unraisable, InputError, ValueError, IndexError, TypeError):
+    except Unraisable:
         return None
 
 

@@ -118,7 +118,7 @@ def _pad(r: Raiser, op: Operation, operands: Sequence[Raised]) -> Raised:
     """With one number, which the value that it stands for pads with."""
     x, value = operands[0], op.operands[0]
     amounts = numbers(op, 1, r.session)
-    fill = known(op, 2, r.session).reshape(-1)[0] if len(op.operands) > 2 else 0
+    fill = known(op, 2, r.session).reshape(-1)[0]
     low, high = along(x.order, amounts[::2]), along(x.order, amounts[1::2])
     stored = as_typed(r, x, value)
     params = Raised(x.order, stored).params
