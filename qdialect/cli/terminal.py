@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, TypeVar
 from qdialect.errors import (
     Block,
     Note,
+    PassFailure,
     QError,
     UsageError,
     Where,
@@ -136,6 +137,8 @@ def guarded(run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> 
     except UsageError as error:
         report(error)
         return WRONG_USAGE
+    except PassFailure as error:
+        return crashed(error)
     except QError as error:
         report(error)
         return WRONG_INPUT

@@ -12,39 +12,16 @@ from typing_extensions import override
 from xdsl.dialects import tosa as upstream
 from xdsl.dialects.builtin import IntAttr
 from xdsl.dialects.tosa import NanMode, NanModeAttr
-from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.utils.str_enum import StrEnum
+
+from qdialect.dialects.enumerations import enumeration
 
 PROPAGATE = NanModeAttr(NanMode.PROPAGATE)
-
-
-class ResizeMode(StrEnum):
-    """How `tosa.resize` interpolates."""
-
-    NEAREST_NEIGHBOR = "NEAREST_NEIGHBOR"
-    BILINEAR = "BILINEAR"
-
-
-@irdl_attr_definition
-class ResizeModeAttr(EnumAttribute[ResizeMode]):
-    """How `tosa.resize` reads between elements."""
-
-    name = "tosa.resize_mode"
-
-    @override
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(self.data)
-
-    @classmethod
-    @override
-    def parse_parameter(cls, parser: AttrParser) -> ResizeMode:
-        with parser.in_angle_brackets():
-            return parser.parse_str_enum(ResizeMode)
+ResizeModeAttr = enumeration("tosa.resize_mode", "NEAREST_NEIGHBOR", "BILINEAR")
+"""How `tosa.resize` reads between elements."""
 
 
 @irdl_attr_definition

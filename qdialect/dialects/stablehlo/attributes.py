@@ -12,12 +12,13 @@ from xdsl.ir import (
     Attribute,
     Data,
     ParametrizedAttribute,
-    SpacedOpaqueSyntaxAttribute,
     TypeAttribute,
 )
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+from qdialect.dialects.enumerations import derived, enumeration
 
 Layout = tuple[str, ...]
 """The role of each dimension: `b`, `f`, `i`, `o`, or the number of a spatial dimension."""
@@ -173,59 +174,22 @@ _SCATTER = (
     "scatter_dims_to_operand_dims",
 )
 _VECTOR = "index_vector_dim"
-_RAGGED = (*_DOT, "lhs_ragged_dimensions", "rhs_group_dimensions")
 
 
-@irdl_attr_definition
-class DotDimensionsAttr(RecordAttr):
-    """`#stablehlo.dot<lhs_contracting_dimensions = [1], ...>`."""
-
-    name = "stablehlo.dot"
-    fields: ClassVar[Mapping[str, str]] = dict.fromkeys(_DOT, "ints")
-    elided: ClassVar[Sequence[str]] = _DOT
+def _of_lists(name: str, *lists: str, vector: str = "") -> type[RecordAttr]:
+    """Fields that are lists of dimensions, then one that is a dimension; left out where empty."""
+    fields = {**dict.fromkeys(lists, "ints"), **({vector: "int"} if vector else {})}
+    return derived(RecordAttr, name, fields=fields, elided=tuple(fields))
 
 
-@irdl_attr_definition
-class GatherDimensionsAttr(RecordAttr):
-    """`#stablehlo.gather<offset_dims = [1], ..., index_vector_dim = 1>`."""
-
-    name = "stablehlo.gather"
-    fields: ClassVar[Mapping[str, str]] = {**dict.fromkeys(_GATHER, "ints"), _VECTOR: "int"}
-    elided: ClassVar[Sequence[str]] = (*_GATHER, _VECTOR)
-
-
-@irdl_attr_definition
-class ScatterDimensionsAttr(RecordAttr):
-    """`#stablehlo.scatter<update_window_dims = [1], ..., index_vector_dim = 1>`."""
-
-    name = "stablehlo.scatter"
-    fields: ClassVar[Mapping[str, str]] = {**dict.fromkeys(_SCATTER, "ints"), _VECTOR: "int"}
-    elided: ClassVar[Sequence[str]] = (*_SCATTER, _VECTOR)
-
-
-@irdl_attr_definition
-class RaggedDotDimensionsAttr(RecordAttr):
-    """`#chlo.ragged_dot<..., lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>`."""
-
-    name = "chlo.ragged_dot"
-    fields: ClassVar[Mapping[str, str]] = dict.fromkeys(_RAGGED, "ints")
-    elided: ClassVar[Sequence[str]] = _RAGGED
-
-
-@irdl_attr_definition
-class ChannelHandleAttr(RecordAttr):
-    """`#stablehlo.channel_handle<handle = 1, type = 0>`."""
-
-    name = "stablehlo.channel_handle"
-    fields: ClassVar[Mapping[str, str]] = {"handle": "int", "type": "int"}
-
-
-@irdl_attr_definition
-class DotAlgorithmAttr(RecordAttr):
-    """What a product may be computed in."""
-
-    name = "stablehlo.dot_algorithm"
-    fields: ClassVar[Mapping[str, str]] = {
+DotDimensionsAttr = _of_lists("stablehlo.dot", *_DOT)
+"""`#stablehlo.dot<lhs_contracting_dimensions = [1], ...>`."""
+GatherDimensionsAttr = _of_lists("stablehlo.gather", *_GATHER, vector=_VECTOR)
+"""`#stablehlo.gather<offset_dims = [1], ..., index_vector_dim = 1>`."""
+DotAlgorithmAttr = derived(
+    RecordAttr,
+    "stablehlo.dot_algorithm",
+    fields={
         "lhs_precision_type": "attribute",
         "rhs_precision_type": "attribute",
         "accumulation_type": "attribute",
@@ -233,33 +197,9 @@ class DotAlgorithmAttr(RecordAttr):
         "rhs_component_count": "int",
         "num_primitive_operations": "int",
         "allow_imprecise_accumulation": "bool",
-    }
-
-
-@irdl_attr_definition
-class OutputOperandAliasAttr(RecordAttr):
-    """Which result of a custom call is written into which operand."""
-
-    name = "stablehlo.output_operand_alias"
-    fields: ClassVar[Mapping[str, str]] = {
-        "output_tuple_indices": "ints",
-        "operand_index": "int",
-        "operand_tuple_indices": "ints",
-    }
-
-
-@irdl_attr_definition
-class ResultAccuracyAttr(RecordAttr):
-    """How far a function may be off."""
-
-    name = "stablehlo.result_accuracy"
-    fields: ClassVar[Mapping[str, str]] = {
-        "atol": "float",
-        "rtol": "float",
-        "ulps": "int",
-        "mode": "attribute",
-    }
-    elided: ClassVar[Sequence[str]] = ("atol", "rtol", "ulps")
+    },
+)
+"""What a product may be computed in."""
 
 
 @irdl_attr_definition
@@ -291,125 +231,23 @@ class TypeExtensionsAttr(ParametrizedAttribute):
 _UNKNOWN = -(1 << 63)
 
 
-class EnumAttr(Data[str], SpacedOpaqueSyntaxAttribute, ABC):
-    """One of a few names: `#stablehlo<comparison_direction EQ>`."""
-
-    cases: ClassVar[Sequence[str]]
-
-    @override
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(self.data)
-
-    @classmethod
-    @override
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        case = parser.parse_identifier()
-        if case not in cls.cases:
-            parser.raise_error(f"{cls.name} is one of {', '.join(cls.cases)}, not '{case}'")
-        return case
-
-
 _COMPARISONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
 _COMPARED = ("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
 _PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
-
-
-@irdl_attr_definition
-class ComparisonDirectionAttr(EnumAttr):
-    """How two elements are compared."""
-
-    name = "stablehlo.comparison_direction"
-    cases: ClassVar[Sequence[str]] = _COMPARISONS
-
-
-@irdl_attr_definition
-class ComparisonTypeAttr(EnumAttr):
-    """As what elements are compared."""
-
-    name = "stablehlo.comparison_type"
-    cases: ClassVar[Sequence[str]] = _COMPARED
-
-
-@irdl_attr_definition
-class PrecisionAttr(EnumAttr):
-    """How exactly the factors of a product are taken."""
-
-    name = "stablehlo.precision"
-    cases: ClassVar[Sequence[str]] = _PRECISIONS
-
-
-@irdl_attr_definition
-class FftTypeAttr(EnumAttr):
-    """Which Fourier transform."""
-
-    name = "stablehlo.fft_type"
-    cases: ClassVar[Sequence[str]] = ("FFT", "IFFT", "RFFT", "IRFFT")
-
-
-@irdl_attr_definition
-class TransposeAttr(EnumAttr):
-    """How the matrix of a triangular system is taken."""
-
-    name = "stablehlo.transpose"
-    cases: ClassVar[Sequence[str]] = ("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
-
-
-@irdl_attr_definition
-class RngDistributionAttr(EnumAttr):
-    """How random numbers are distributed."""
-
-    name = "stablehlo.rng_distribution"
-    cases: ClassVar[Sequence[str]] = ("UNIFORM", "NORMAL")
-
-
-@irdl_attr_definition
-class RngAlgorithmAttr(EnumAttr):
-    """How random bits are made."""
-
-    name = "stablehlo.rng_algorithm"
-    cases: ClassVar[Sequence[str]] = ("DEFAULT", "THREE_FRY", "PHILOX")
-
-
-@irdl_attr_definition
-class ResultAccuracyModeAttr(Data[str]):
-    """`#stablehlo.result_accuracy_mode<DEFAULT>`."""
-
-    name = "stablehlo.result_accuracy_mode"
-
-    @override
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(self.data)
-
-    @classmethod
-    @override
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        with parser.in_angle_brackets():
-            return parser.parse_identifier()
-
-
-@irdl_attr_definition
-class ChloComparisonDirectionAttr(EnumAttr):
-    """How two elements are compared."""
-
-    name = "chlo.comparison_direction"
-    cases: ClassVar[Sequence[str]] = _COMPARISONS
-
-
-@irdl_attr_definition
-class ChloComparisonTypeAttr(EnumAttr):
-    """As what elements are compared."""
-
-    name = "chlo.comparison_type"
-    cases: ClassVar[Sequence[str]] = _COMPARED
-
-
-@irdl_attr_definition
-class ChloPrecisionAttr(EnumAttr):
-    """How exactly the factors of a product are taken."""
-
-    name = "chlo.precision"
-    cases: ClassVar[Sequence[str]] = _PRECISIONS
+ComparisonDirectionAttr = enumeration("stablehlo.comparison_direction", *_COMPARISONS, spaced=True)
+"""How two elements are compared."""
+PrecisionAttr = enumeration("stablehlo.precision", *_PRECISIONS, spaced=True)
+"""How exactly the factors of a product are taken."""
+_ENUMERATIONS = {
+    "stablehlo.comparison_type": _COMPARED,
+    "stablehlo.fft_type": ("FFT", "IFFT", "RFFT", "IRFFT"),
+    "stablehlo.transpose": ("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"),
+    "stablehlo.rng_distribution": ("UNIFORM", "NORMAL"),
+    "stablehlo.rng_algorithm": ("DEFAULT", "THREE_FRY", "PHILOX"),
+    "chlo.comparison_direction": _COMPARISONS,
+    "chlo.comparison_type": _COMPARED,
+    "chlo.precision": _PRECISIONS,
+}
 
 
 @irdl_attr_definition
@@ -436,30 +274,38 @@ class FutureType(Data[tuple[Attribute, ...]], TypeAttribute):
         return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parser.parse_type))
 
 
-STABLEHLO_ATTRIBUTES: list[type[Attribute]] = [
-    ChannelHandleAttr,
+_ATTRIBUTES: list[type[Attribute]] = [
     ComparisonDirectionAttr,
-    ComparisonTypeAttr,
     ConvolutionDimensionsAttr,
     DotAlgorithmAttr,
     DotDimensionsAttr,
-    FftTypeAttr,
     FutureType,
     GatherDimensionsAttr,
-    OutputOperandAliasAttr,
     PrecisionAttr,
-    ResultAccuracyAttr,
-    ResultAccuracyModeAttr,
-    RngAlgorithmAttr,
-    RngDistributionAttr,
-    ScatterDimensionsAttr,
     TokenType,
-    TransposeAttr,
     TypeExtensionsAttr,
+    _of_lists("stablehlo.scatter", *_SCATTER, vector=_VECTOR),
+    _of_lists("chlo.ragged_dot", *_DOT, "lhs_ragged_dimensions", "rhs_group_dimensions"),
+    derived(
+        RecordAttr, "stablehlo.channel_handle", fields=dict.fromkeys(("handle", "type"), "int")
+    ),
+    derived(
+        RecordAttr,
+        "stablehlo.output_operand_alias",
+        fields={
+            "output_tuple_indices": "ints",
+            "operand_index": "int",
+            "operand_tuple_indices": "ints",
+        },
+    ),
+    derived(
+        RecordAttr,
+        "stablehlo.result_accuracy",
+        fields={"atol": "float", "rtol": "float", "ulps": "int", "mode": "attribute"},
+        elided=("atol", "rtol", "ulps"),
+    ),
+    enumeration("stablehlo.result_accuracy_mode", "DEFAULT", "HIGHEST", "TOLERANCE"),
+    *(enumeration(name, *cases, spaced=True) for name, cases in _ENUMERATIONS.items()),
 ]
-CHLO_ATTRIBUTES: list[type[Attribute]] = [
-    ChloComparisonDirectionAttr,
-    ChloComparisonTypeAttr,
-    ChloPrecisionAttr,
-    RaggedDotDimensionsAttr,
-]
+STABLEHLO_ATTRIBUTES = [kind for kind in _ATTRIBUTES if kind.name.startswith("stablehlo.")]
+CHLO_ATTRIBUTES = [kind for kind in _ATTRIBUTES if kind.name.startswith("chlo.")]

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.tosa import ResizeMode, ResizeModeAttr
+from qdialect.dialects.tosa import ResizeModeAttr
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, channels_last
 from qdialect.lowerings.preconditions import exact_result
@@ -59,7 +59,7 @@ def resize_linear(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> Lai
         [e.value_of(x, order), e.shape(scale), e.shape(offsets), e.shape(borders)],
         extents,
         i32,
-        mode=ResizeModeAttr(ResizeMode.BILINEAR),
+        mode=ResizeModeAttr("BILINEAR"),
     )
     if zero:
         total = zero * row_and_column[0].parts * row_and_column[1].parts

@@ -145,7 +145,7 @@ def _never(op: Operation) -> bool:
 
 def _rsqrt(r: Raiser, x: SSAValue, element: Attribute) -> SSAValue:
     if isinstance(element, UniformType):
-        raise ValueError("in floats")
+        raise VerifyException("nn computes it on floats only")
     return r.op(nn.ReciprocalOp, r.op(nn.SqrtOp, x, element=element), element=element)
 
 

@@ -31,6 +31,7 @@ from qdialect.dialects.stablehlo.attributes import (
     DotAlgorithmAttr,
     DotDimensionsAttr,
     PrecisionAttr,
+    RecordAttr,
     parse_layouts,
 )
 from qdialect.upstream.directives import CustomSyntax, Directive, Operands, PropertyValue
@@ -151,7 +152,7 @@ class DotDimensionNumbers(CustomSyntax):
         state.properties[_names(arguments)[0]] = DotDimensionsAttr(dims)
 
     def print(self, state: Writing, arguments: Arguments) -> None:
-        value = cast("DotDimensionsAttr", state.property(_names(arguments)[0]))
+        value = cast("RecordAttr", state.property(_names(arguments)[0]))
         batch, other_batch, lhs, rhs = (cast("Sequence[int]", part) for part in value.data)
         if batch or other_batch:
             state.printer.print_string(f"batching_dims = {_listed(batch)} x ")

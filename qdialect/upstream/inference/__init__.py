@@ -28,7 +28,7 @@ def check(op: Operation, row: Row) -> None:
     rule = _rules(dialect).get(name) if dialect in DIALECTS else None
     if rule is None:
         return
-    found = rule(View(op, row))
+    found = rule(View(op, row)) or ()
     if len(found) > len(op.results):
         demand(False, f"must have {len(found)} results, but has {len(op.results)}")
     for inferred, result in zip(found, op.results, strict=False):

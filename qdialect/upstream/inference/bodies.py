@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 from qdialect.upstream.inference.quantized import is_quantized, params_of
 from qdialect.upstream.inference.view import (
     Inferred,
+    Results,
     Rule,
     View,
     demand,
@@ -81,7 +82,7 @@ def _of_one_shape(kinds: Kinds) -> Shape:
     return merged(*map(shape_of, kinds)) or ()
 
 
-def _reduce(v: View) -> Sequence[Inferred]:
+def _reduce(v: View) -> Results:
     inputs, dims = v.kinds("inputs"), v.integers("dimensions")
     dimensions("dimensions", dims, len(_of_one_shape(inputs)))
     rest = tuple(n for d, n in enumerate(shape_of(inputs[0]) or ()) if d not in dims)
@@ -94,7 +95,7 @@ def _windows(v: View, rank: int) -> Window:
     return Window.of(v, size, ("base_dilations", "window_dilations"))
 
 
-def _reduce_window(v: View) -> Sequence[Inferred]:
+def _reduce_window(v: View) -> Results:
     inputs = v.kinds("inputs")
     window = _windows(v, len(_of_one_shape(inputs)))
     returned = reduced(v, 0, inputs, v.kinds("init_values"), tuple(window.size))
@@ -104,7 +105,7 @@ def _reduce_window(v: View) -> Sequence[Inferred]:
     ]
 
 
-def _select_and_scatter(v: View) -> Sequence[Inferred]:
+def _select_and_scatter(v: View) -> Results:
     operand, shape, source = v.kind("operand"), v.ranked("operand"), v.kind("source")
     must_be("number of arguments of select", len(v.taken(0)), 2)
     same = all(_are_one(scalar(operand), kind, any_float=True) for kind in v.taken(0))
@@ -119,13 +120,13 @@ def _select_and_scatter(v: View) -> Sequence[Inferred]:
     return [Inferred(shape, element_or_self(returned[0]))]
 
 
-def _all_reduce(v: View) -> Sequence[Inferred]:
+def _all_reduce(v: View) -> Results:
     found = [reduced(v, 0, [kind], [scalar(kind)]) for kind in v.kinds("operands")]
     pairs = zip(v.kinds("operands"), found, strict=True)
     return [Inferred(shape_of(kind), element_or_self(of[0])) for kind, of in pairs]
 
 
-def _reduce_scatter(v: View) -> Sequence[Inferred]:
+def _reduce_scatter(v: View) -> Results:
     kind, d, part = v.kind("operand"), v.integer("scatter_dimension"), v.ranked("_0")
     (returned,) = reduced(v, 0, [kind], [scalar(kind)])
     shape = shape_of(kind) or ()
@@ -136,7 +137,7 @@ def _reduce_scatter(v: View) -> Sequence[Inferred]:
     return [Inferred((*shape[:d], -1, *shape[d + 1 :]), element_or_self(returned))]
 
 
-def _sort(v: View) -> Sequence[Inferred]:
+def _sort(v: View) -> Results:
     inputs, d = v.kinds("inputs"), v.integer("dimension", -1)
     rank = len(_of_one_shape(inputs))
     dimensions("dimension", [d + rank if d < 0 else d], rank)
@@ -146,7 +147,7 @@ def _sort(v: View) -> Sequence[Inferred]:
     return [Inferred(shape_of(kind), element_or_self(kind)) for kind in inputs]
 
 
-def _map(v: View) -> Sequence[Inferred]:
+def _map(v: View) -> Results:
     inputs, returned = v.kinds("inputs"), v.returned(0)
     must_be("arguments of the body", types(v.taken(0)), types([*map(scalar, inputs)]))
     one = len(returned) == 1 and shape_of(returned[0]) == ()
@@ -164,7 +165,7 @@ def _agree(what: str, found: Kinds, expected: Kinds) -> None:
     demand(same, f"{what} must be {types(expected)}, but are {types(found)}")
 
 
-def _while(v: View) -> Sequence[Inferred]:
+def _while(v: View) -> Results:
     kinds = v.kinds("operand")
     for number, name in enumerate(("cond", "body")):
         _agree(f"arguments of {name}", v.taken(number), kinds)
@@ -173,7 +174,7 @@ def _while(v: View) -> Sequence[Inferred]:
     return [Inferred(shape_of(kind), element_or_self(kind)) for kind in kinds]
 
 
-def _branches(v: View) -> Sequence[Inferred]:
+def _branches(v: View) -> Results:
     demand(v.op.regions, "must have at least one branch")
     must_fit("what chooses a branch", shape_of(v.op.operands[0].type), ())
     results = [v.returned(number) for number in range(len(v.op.regions))]

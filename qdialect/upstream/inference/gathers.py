@@ -12,6 +12,7 @@ from qdialect.dialects.stablehlo.attributes import RecordAttr
 from qdialect.upstream.inference.bodies import reduced, scalar
 from qdialect.upstream.inference.view import (
     Inferred,
+    Results,
     Rule,
     View,
     at_least,
@@ -76,17 +77,17 @@ class _Numbers(NamedTuple):
         return [n for d, n in enumerate(numbers) if d not in (*self.dropped, *self.batches)]
 
 
-def _gather(v: View) -> Sequence[Inferred]:
+def _gather(v: View) -> Results:
     return _gathered(v, v.integers("slice_sizes"))
 
 
-def _dynamic_gather(v: View) -> Sequence[Inferred]:
+def _dynamic_gather(v: View) -> Results:
     sizes, count = v.sizes("slice_sizes"), v.ranked("slice_sizes")[0]
     at_least(0, "slice_sizes", sizes or ())
     return _gathered(v, sizes if sizes is not None else (-1,) * count, given=sizes is not None)
 
 
-def _gathered(v: View, sizes: Sequence[int], *, given: bool = True) -> Sequence[Inferred]:
+def _gathered(v: View, sizes: Sequence[int], *, given: bool = True) -> Results:
     dims, shape = _Numbers.of(v, "dimension_numbers"), v.ranked("operand")
     outer = dims.others(v.ranked("start_indices"))
     rank = len(dims.window) + len(outer)
@@ -101,7 +102,7 @@ def _gathered(v: View, sizes: Sequence[int], *, given: bool = True) -> Sequence[
     return [Inferred(found, v.element("operand"))]
 
 
-def _scatter(v: View) -> Sequence[Inferred]:
+def _scatter(v: View) -> Results:
     dims = _Numbers.of(v, "scatter_dimension_numbers")
     inputs, updates, indices = v.kinds("inputs"), v.kinds("updates"), v.ranked("scatter_indices")
     for name, kinds in (("inputs", inputs), ("updates", updates)):

@@ -12,6 +12,7 @@ from qdialect.dialects.stablehlo.attributes import ConvolutionDimensionsAttr, Re
 from qdialect.upstream.inference import quantized
 from qdialect.upstream.inference.view import (
     Inferred,
+    Results,
     Rule,
     View,
     demand,
@@ -37,7 +38,7 @@ def _precision(v: View) -> bool:
     return all(getattr(entry, "data", "DEFAULT") == "DEFAULT" for entry in found)
 
 
-def _dot(v: View) -> Sequence[Inferred]:
+def _dot(v: View) -> Results:
     _precision(v)
     lhs, rhs = v.ranked("lhs"), v.ranked("rhs")
     fits = 1 <= len(lhs) <= 2 and 1 <= len(rhs) <= 2 and fit(lhs[-1:], rhs[:1])
@@ -45,7 +46,7 @@ def _dot(v: View) -> Sequence[Inferred]:
     return [Inferred((*lhs[:-1], *rhs[1:]))]
 
 
-def _dot_general(v: View) -> Sequence[Inferred]:
+def _dot_general(v: View) -> Results:
     numbers = v.record("dot_dimension_numbers", RecordAttr).values
     default = _precision(v) or v.attribute("algorithm") is None
     demand(default, "precision_config must be DEFAULT where there is an algorithm")
@@ -91,7 +92,7 @@ def _divided(size: int, count: int, what: str) -> int:
     return max(size // count, -1)
 
 
-def _convolution(v: View) -> Sequence[Inferred]:
+def _convolution(v: View) -> Results:
     x, w, kinds = v.ranked("lhs"), v.ranked("rhs"), _kinds(v)
     rank = len(x)
     must_agree("ranks of factors", rank, len(w))
@@ -112,7 +113,7 @@ def _convolution(v: View) -> Sequence[Inferred]:
         quantized.check_product(kinds)
     if v.op.name == "stablehlo.dynamic_conv":
         must_fit("padding", v.shape("padding"), (rank - 2, 2))
-        return ()
+        return None
     spatial = [str(d) for d in range(rank - 2)]
     window = Window.of(v, [w[kernel[d]] for d in spatial], ("lhs_dilation", "rhs_dilation"))
     sizes = window.extents([x[given[d]] for d in spatial])

@@ -30,6 +30,7 @@ from qdialect.upstream.inference.gathers import RULES as GATHERS
 from qdialect.upstream.inference.products import RULES as PRODUCTS
 from qdialect.upstream.inference.view import (
     Inferred,
+    Results,
     Rule,
     View,
     at_least,
@@ -50,7 +51,6 @@ from qdialect.upstream.shapes import (
 )
 from qdialect.upstream.traits import inferred_as
 
-_NOTHING: Sequence[Inferred] = ()
 _UI32 = IntegerType(32, Signedness.UNSIGNED)
 
 
@@ -61,36 +61,35 @@ def _real(element: Any) -> Any:
 # -- elementwise --------------------------------------------------------------------
 
 
-def _add(v: View) -> Sequence[Inferred]:
+def _add(v: View) -> None:
     kinds = [v.kind(name) for name in ("lhs", "rhs", "result")]
     if any(map(quantized.is_quantized, kinds)):
         quantized.check_sum(kinds)
     else:
         must_agree("element types", *map(element_or_self, kinds))
-    return _NOTHING
 
 
-def _to_real(v: View) -> Sequence[Inferred]:
+def _to_real(v: View) -> Results:
     return [Inferred(v.shape("operand"), _real(v.element("operand")))]
 
 
-def _complex(v: View) -> Sequence[Inferred]:
+def _complex(v: View) -> Results:
     element: Any = v.element("lhs")
     return [Inferred(v.shape("lhs"), ComplexType(element))]
 
 
-def _to_bools(v: View, name: str) -> Sequence[Inferred]:
+def _to_bools(v: View, name: str) -> Results:
     return [Inferred(v.shape(name), i1)]
 
 
-def _clamp(v: View) -> Sequence[Inferred]:
+def _clamp(v: View) -> Results:
     for name in ("min", "max"):
         if v.shape(name) != ():
             must_fit(f"{name}, which is no scalar,", v.shape(name), v.shape("operand"))
     return [v.like("operand")]
 
 
-def _select(v: View) -> Sequence[Inferred]:
+def _select(v: View) -> Results:
     shape, other = v.shape("on_true"), v.shape("on_false")
     must_fit("on_false", other, shape)
     must_agree("element types of choices", v.element("on_true"), v.element("on_false"))
@@ -107,7 +106,7 @@ def _bits(element: Any) -> int:
     return int(element.bitwidth)
 
 
-def _bitcast(v: View) -> Sequence[Inferred]:
+def _bitcast(v: View) -> None:
     kinds = (v.kind("operand"), v.result)
     elements = [element_or_self(kind) for kind in kinds]
     must_agree("whether types are complex", *(isinstance(e, ComplexType) for e in elements))
@@ -118,17 +117,16 @@ def _bitcast(v: View) -> Sequence[Inferred]:
         demand(whole, f"cannot read {kinds[0]} as {kinds[1]}: parts need a last dimension")
         inner = inner[:-1]
     must_fit("the other side", tuple(inner), tuple(outer))
-    return _NOTHING
 
 
-def _quantize(v: View) -> Sequence[Inferred]:
+def _quantize(v: View) -> Results:
     source = v.element("operand")
     given = quantized.params_of(source).expressed if quantized.is_quantized(source) else str(source)
     must_be("expressed type of the result", quantized.params_of(v.kind("result")).expressed, given)
     return [Inferred(v.shape("operand"))]
 
 
-def _dequantize(v: View) -> Sequence[Inferred]:
+def _dequantize(v: View) -> Results:
     expressed = quantized.params_of(v.kind("operand")).expressed
     must_be("element type of the result", str(v.element("result")), expressed)
     return [Inferred(v.shape("operand"))]
@@ -137,42 +135,41 @@ def _dequantize(v: View) -> Sequence[Inferred]:
 # -- constants ----------------------------------------------------------------------
 
 
-def _constant(v: View) -> Sequence[Inferred]:
+def _constant(v: View) -> None:
     kind = getattr(v.attribute("value"), "type", None)
     if isinstance(kind, Attribute):
         stored = v.storage("output")
         stored = stored.lstrip("u") if quantized.is_quantized(v.result) else stored
         must_be("element type of value", str(element_or_self(kind)), stored)
         must_be("shape of value", shape_of(kind), v.shape("output"))
-    return _NOTHING
 
 
-def _iota(v: View) -> Sequence[Inferred]:
+def _iota(v: View) -> None:
     dimensions("iota_dimension", [v.integer("iota_dimension")], len(shape_of(v.result) or ()))
-    return _NOTHING
 
 
-def _dynamic_iota(v: View) -> Sequence[Inferred]:
-    return _iota(v) or _resized(v, "output_shape")
+def _dynamic_iota(v: View) -> Results:
+    _iota(v)
+    return _resized(v, "output_shape")
 
 
-def _resized(v: View, name: str) -> Sequence[Inferred]:
+def _resized(v: View, name: str) -> Results:
     """The shape that an operand has, if it is a constant."""
     sizes = v.sizes(name)
     at_least(0, name, sizes or ())
-    return _NOTHING if sizes is None else [Inferred(sizes)]
+    return None if sizes is None else [Inferred(sizes)]
 
 
 # -- movement -----------------------------------------------------------------------
 
 
-def _broadcast(v: View) -> Sequence[Inferred]:
+def _broadcast(v: View) -> Results:
     sizes = v.integers("broadcast_sizes")
     at_least(0, "broadcast_sizes", sizes)
     return [Inferred((*sizes, *v.ranked("operand")), v.element("operand"))]
 
 
-def _broadcast_in_dim(v: View, *, dynamic: bool = False) -> Sequence[Inferred]:
+def _broadcast_in_dim(v: View, *, dynamic: bool = False) -> Results:
     shape, target = v.ranked("operand"), shape_of(v.result) or ()
     (dims,) = v.counted(len(shape), "broadcast_dimensions")
     dimensions("broadcast_dimensions", dims, len(target))
@@ -181,7 +178,7 @@ def _broadcast_in_dim(v: View, *, dynamic: bool = False) -> Sequence[Inferred]:
         demand(fits, f"cannot repeat an extent of {n} to dimension {d} of {listed(target)}")
     quantized.check_broadcast(v.kind("operand"), v.result, dims)
     if not dynamic:
-        return _NOTHING
+        return None
     _one_element(v.kind("operand"), v.result)
     hints = [
         *v.integers("known_expanding_dimensions"),
@@ -197,7 +194,7 @@ def _one_element(source: Attribute, result: Attribute) -> None:
         must_be("element type of the result", inferred_as(result), inferred_as(source))
 
 
-def _concatenate(v: View) -> Sequence[Inferred]:
+def _concatenate(v: View) -> Results:
     kinds, axis = v.kinds("inputs"), v.integer("dimension")
     demand(kinds, "must have at least one operand")
     shapes = [shape_of(kind) or () for kind in kinds]
@@ -208,15 +205,14 @@ def _concatenate(v: View) -> Sequence[Inferred]:
     return [Inferred(whole, element_or_self(kinds[0]))]
 
 
-def _reshape(v: View) -> Sequence[Inferred]:
+def _reshape(v: View) -> None:
     shape, result = v.ranked("operand"), shape_of(v.result) or ()
     if min((*shape, *result), default=0) >= 0:
         must_be(f"number of elements of {listed(result)}", prod(result), prod(shape))
     quantized.check_reshape(v.kind("operand"), v.result)
-    return _NOTHING
 
 
-def _dynamic_reshape(v: View) -> Sequence[Inferred]:
+def _dynamic_reshape(v: View) -> Results:
     shape, sizes = v.ranked("operand"), v.sizes("output_shape")
     _one_element(v.kind("operand"), v.result)
     _reshape(v)
@@ -226,7 +222,7 @@ def _dynamic_reshape(v: View) -> Sequence[Inferred]:
     return _resized(v, "output_shape")
 
 
-def _transpose(v: View) -> Sequence[Inferred]:
+def _transpose(v: View) -> Results:
     shape, source = v.ranked("operand"), v.kind("operand")
     (perm,) = v.counted(len(shape), "permutation")
     dimensions("permutation", perm, len(shape))
@@ -235,12 +231,12 @@ def _transpose(v: View) -> Sequence[Inferred]:
     return [Inferred(tuple(shape[d] for d in perm), v.element("operand"))]
 
 
-def _reverse(v: View) -> Sequence[Inferred]:
+def _reverse(v: View) -> Results:
     dimensions("dimensions", v.integers("dimensions"), len(v.ranked("operand")))
     return [v.like("operand")]
 
 
-def _slice(v: View) -> Sequence[Inferred]:
+def _slice(v: View) -> Results:
     shape, sizes = v.ranked("operand"), list[int]()
     bounds = v.counted(len(shape), "start_indices", "limit_indices", "strides")
     for d, (n, start, limit, stride) in enumerate(zip(shape, *bounds, strict=True)):
@@ -264,7 +260,7 @@ def _inside(what: str, sizes: Sequence[int], shape: Shape) -> None:
     demand(fits, f"{what} of {[*sizes]} must be inside of {listed(shape)}")
 
 
-def _dynamic_slice(v: View) -> Sequence[Inferred]:
+def _dynamic_slice(v: View) -> Results:
     shape, sizes = v.ranked("operand"), v.integers("slice_sizes")
     _starts(v, len(shape))
     at_least(0, "slice_sizes", sizes)
@@ -272,7 +268,7 @@ def _dynamic_slice(v: View) -> Sequence[Inferred]:
     return [Inferred(tuple(sizes), v.element("operand"))]
 
 
-def _dynamic_update_slice(v: View) -> Sequence[Inferred]:
+def _dynamic_update_slice(v: View) -> Results:
     _starts(v, len(v.ranked("operand")))
     _inside("update", v.ranked("update"), v.ranked("operand"))
     return [v.like("operand")]
@@ -287,33 +283,32 @@ def _padded(shape: Shape, numbers: Sequence[Sequence[int]]) -> Shape:
     return tuple(a + n + max(n - 1, 0) * i + b if n >= 0 else -1 for n, a, b, i in sizes)
 
 
-def _pad(v: View) -> Sequence[Inferred]:
+def _pad(v: View) -> Results:
     shape = v.ranked("operand")
     sizes = _padded(shape, v.counted(len(shape), *_PADDING))
     at_least(0, "extents", [n for n, m in zip(sizes, shape, strict=True) if m >= 0])
     return [Inferred(sizes, v.element("operand"))]
 
 
-def _dynamic_pad(v: View) -> Sequence[Inferred]:
+def _dynamic_pad(v: View) -> Results:
     shape, numbers = v.ranked("operand"), [v.sizes(name) for name in _PADDING]
     must_be("number of paddings", v.ranked(_PADDING[0])[0], len(shape))
     at_least(0, "interior_padding", numbers[2] or ())
     known = [of for of in numbers if of is not None]
-    return [Inferred(_padded(shape, known))] if len(known) == 3 else _NOTHING
+    return [Inferred(_padded(shape, known))] if len(known) == 3 else None
 
 
-def _real_dynamic_slice(v: View) -> Sequence[Inferred]:
+def _real_dynamic_slice(v: View) -> None:
     for name in ("start_indices", "limit_indices", "strides"):
         must_be(f"number of {name}", v.ranked(name)[0], len(v.ranked("operand")))
-    return _NOTHING
 
 
-def _dimension_size(v: View) -> Sequence[Inferred]:
+def _dimension_size(v: View) -> Results:
     dimensions("dimension", [v.integer("dimension")], len(v.ranked("operand")))
     return [Inferred((), i32)]
 
 
-def _set_dimension_size(v: View) -> Sequence[Inferred]:
+def _set_dimension_size(v: View) -> Results:
     shape, d, size = v.ranked("operand"), v.integer("dimension"), v.sizes("size")
     dimensions("dimension", [d], len(shape))
     must_be("shape of size", v.shape("size"), ())
@@ -324,7 +319,7 @@ def _set_dimension_size(v: View) -> Sequence[Inferred]:
 # -- normalization and linear algebra ------------------------------------------------
 
 
-def _batch_norm(v: View, *features: str) -> Sequence[Inferred]:
+def _batch_norm(v: View, *features: str) -> Results:
     shape, index, element = v.ranked("operand"), v.integer("feature_index"), v.element("operand")
     dimensions("feature_index", [index], len(shape))
     for name in features:
@@ -339,12 +334,12 @@ def _square(shape: Shape) -> None:
     demand(square, f"a must be square matrices, but has the shape {listed(shape)}")
 
 
-def _cholesky(v: View) -> Sequence[Inferred]:
+def _cholesky(v: View) -> Results:
     _square(v.ranked("a"))
     return [v.like("a")]
 
 
-def _triangular_solve(v: View) -> Sequence[Inferred]:
+def _triangular_solve(v: View) -> Results:
     a, b = v.ranked("a"), v.ranked("b")
     _square(a)
     free = (a[-1], -1) if v.flag("left_side") else (-1, a[-1])
@@ -353,7 +348,7 @@ def _triangular_solve(v: View) -> Sequence[Inferred]:
     return [v.like("b")]
 
 
-def _fft(v: View) -> Sequence[Inferred]:
+def _fft(v: View) -> Results:
     kind, shape, lengths = v.keyword("fft_type"), v.ranked("operand"), v.integers("fft_length")
     element: Any = v.element("operand")
     must_be("number of lengths in fft_length", len(lengths), *range(1, min(3, len(shape)) + 1))
@@ -373,32 +368,32 @@ def _fft(v: View) -> Sequence[Inferred]:
 # -- others -------------------------------------------------------------------------
 
 
-def _tuple(v: View) -> Sequence[Inferred]:
+def _tuple(v: View) -> Results:
     return [Inferred(None, TupleType(cast("Any", ArrayAttr(v.kinds("val")))))]
 
 
-def _tuple_element(v: View) -> Sequence[Inferred]:
+def _tuple_element(v: View) -> Results:
     whole: Any = v.kind("operand")
     members, index = whole.types.data, v.integer("index")
     demand(index < len(members), f"index must be below {len(members)}, but is {index}")
     return [Inferred(shape_of(members[index]), members[index])]
 
 
-def _rng(v: View) -> Sequence[Inferred]:
+def _rng(v: View) -> Results:
     floats = v.keyword("rng_distribution") != "NORMAL" or isinstance(v.element("a"), AnyFloat)
     demand(floats, f"a normal distribution has floats, no {v.element('a')}")
     shape = v.sizes("shape") or (-1,) * max(v.ranked("shape")[0], 0)
     return [Inferred(shape, v.element("b"))]
 
 
-def _rng_bits(v: View) -> Sequence[Inferred]:
+def _rng_bits(v: View) -> Results:
     return [Inferred(v.shape("initial_state")), Inferred(None)]
 
 
 # -- collectives --------------------------------------------------------------------
 
 
-def _grouped(v: View, rule: Rule, *, one_size: bool = True) -> Sequence[Inferred]:
+def _grouped(v: View, rule: Rule, *, one_size: bool = True) -> Results:
     """With groups of replicas, each of which is in one group; groups of one size have no -1."""
     groups: Any = v.attribute("replica_groups")
     kind = getattr(groups, "type", None)
@@ -411,7 +406,7 @@ def _grouped(v: View, rule: Rule, *, one_size: bool = True) -> Sequence[Inferred
     return rule(v)
 
 
-def _all_gather(v: View) -> Sequence[Inferred]:
+def _all_gather(v: View) -> Results:
     d, found = v.integer("all_gather_dim"), list[Inferred]()
     for operand, result in zip(v.kinds("operands"), v.kinds("_0"), strict=True):
         a, b = shape_of(operand) or (), shape_of(result) or ()
@@ -423,7 +418,7 @@ def _all_gather(v: View) -> Sequence[Inferred]:
     return found
 
 
-def _all_to_all(v: View) -> Sequence[Inferred]:
+def _all_to_all(v: View) -> Results:
     split, onto = v.integer("split_dimension"), v.integer("concat_dimension")
     count, found = v.integer("split_count"), list[Inferred]()
     size = shape_of(getattr(v.attribute("replica_groups"), "type", i1)) or (count,)
@@ -440,7 +435,7 @@ def _all_to_all(v: View) -> Sequence[Inferred]:
     return found
 
 
-def _permute(v: View) -> Sequence[Inferred]:
+def _permute(v: View) -> Results:
     pairs: Any = v.attribute("source_target_pairs")
     numbers = v.integers("source_target_pairs")
     must_fit("source_target_pairs", shape_of(pairs.type), (-1, 2))
@@ -450,7 +445,7 @@ def _permute(v: View) -> Sequence[Inferred]:
     return [v.like("operand")]
 
 
-def _to_all(v: View) -> Sequence[Inferred]:
+def _to_all(v: View) -> Results:
     ids = v.integers("replica_groups")
     distinct = len({*ids}) == len(ids) and min(ids, default=0) >= 0
     demand(distinct, f"replica_groups must have replicas once each, not {[*ids]}")

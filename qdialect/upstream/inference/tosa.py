@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 
 from qdialect.upstream.inference.view import (
     Inferred,
+    Results,
     Rule,
     View,
     at_least,
@@ -38,7 +39,6 @@ from qdialect.upstream.shapes import (
     shape_of,
 )
 
-_NOTHING: Sequence[Inferred] = ()
 _SUMS = {
     "i8": ("i32",),
     "i16": ("i48",),
@@ -120,21 +120,21 @@ def _bias(v: View) -> None:
         must_be("the number of biases", bias, 1, channels)
 
 
-def _convolution(v: View, first: int = 1) -> Sequence[Inferred]:
+def _convolution(v: View, first: int = 1) -> Results:
     """`first`: the first spatial dimension of the weight."""
     _factors(v)
     _all_at_least(v, 0, "pad")
     _all_at_least(v, 1, "stride", "dilation")
     x, weight = v.shape("input"), v.shape("weight")
     if x is None or weight is None or v.shape("output") is None:
-        return _NOTHING
+        return None
     geometry = (v.integers(name) for name in ("pad", "stride", "dilation"))
     windows = _windows(x[1:-1], weight[first : first + len(x) - 2], *geometry)
     _bias(v)
     return [Inferred((-1, *windows, -1))]
 
 
-def _transposed(v: View) -> Sequence[Inferred]:
+def _transposed(v: View) -> Results:
     _factors(v)
     _all_at_least(v, 1, "stride")
     x, weight = v.extents("input", 4), v.extents("weight", 4)
@@ -149,32 +149,31 @@ def _transposed(v: View) -> Sequence[Inferred]:
     return [Inferred((-1, *sizes, -1))]
 
 
-def _matmul(v: View) -> Sequence[Inferred]:
+def _matmul(v: View) -> None:
     quantized = [layout_of(v.element(name)) == "tensor" for name in ("a", "b")]
     must_agree("whether a and b are quantized", *quantized)
     if quantized[0]:
         must_agree("widths of a and b", *(v.storage(name).lstrip("ui") for name in ("a", "b")))
     _zero_points(v, "a", "b")
-    return _NOTHING
 
 
-def _pool(v: View) -> Sequence[Inferred]:
+def _pool(v: View) -> Results:
     _all_at_least(v, 1, "kernel", "stride")
     _all_at_least(v, 0, "pad")
     kernel, pad, stride = (v.integers(name) for name in ("kernel", "pad", "stride"))
     inner = all(max(pad[2 * d : 2 * d + 2]) < kernel[d] for d in (0, 1))
     demand(inner, f"pad must be smaller than the kernel {[*kernel]}, but is {[*pad]}")
     if v.shape("output") is None:
-        return _NOTHING
+        return None
     return [Inferred((-1, *_windows(v.extents("input", 4)[1:3], kernel, pad, stride, (1, 1)), -1))]
 
 
-def _max_pool(v: View) -> Sequence[Inferred]:
+def _max_pool(v: View) -> Results:
     _one_element(v, "input", "output")
     return _pool(v)
 
 
-def _average_pool(v: View) -> Sequence[Inferred]:
+def _average_pool(v: View) -> Results:
     x, sums = v.storage("input"), str(v.attribute("acc_type"))
     allowed = ("i32",) if x.startswith(("i", "ui")) else _SUMS.get(x, (sums,))
     must_be(f"acc_type for input of {x}", sums, *allowed)
@@ -185,16 +184,16 @@ def _average_pool(v: View) -> Sequence[Inferred]:
 # -- elementwise --------------------------------------------------------------------
 
 
-def _argmax(v: View) -> Sequence[Inferred]:
+def _argmax(v: View) -> Results:
     result, shape, axis = v.element("output"), v.shape("input"), v.integer("axis")
     demand(isinstance(result, IntegerType | IndexType), f"output must be integers, not {result}")
     if shape is None:
-        return _NOTHING
+        return None
     dimensions("axis", [axis], len(shape))
     return [Inferred(shape[:axis] + shape[axis + 1 :])]
 
 
-def _clamp(v: View) -> Sequence[Inferred]:
+def _clamp(v: View) -> None:
     element = v.storage("input")
     must_be("type of output", v.storage("output"), element)
     bounds: list[Any] = [v.attribute(f"{end}_val") for end in ("min", "max")]
@@ -207,10 +206,9 @@ def _clamp(v: View) -> Sequence[Inferred]:
         low, high = abs(low), abs(high)
     fits = not isnan(low) and not isnan(high) and low <= high
     demand(fits, f"min_val must be at most max_val, but they are {low} and {high}")
-    return _NOTHING
 
 
-def _mul(v: View) -> Sequence[Inferred]:
+def _mul(v: View) -> None:
     kinds: list[Any] = [v.element(name) for name in ("input1", "input2", "output")]
     whole = isinstance(kinds[2], IntegerType)
     must_agree("element types of operands", *kinds[:2])
@@ -225,26 +223,24 @@ def _mul(v: View) -> Sequence[Inferred]:
     ranks = [len(s) for s in (*shapes, v.shape("output")) if s is not None]
     must_agree("ranks of operands and result", *ranks)
     demand(broadcast(shapes) is not None, f"cannot broadcast {' and '.join(map(listed, shapes))}")
-    return _NOTHING
 
 
-def _negate(v: View) -> Sequence[Inferred]:
+def _negate(v: View) -> Results:
     _one_element(v, "input1", "output")
     _zero_points(v, "input1", "output")
     return [Inferred(v.shape("input1"))]
 
 
-def _table(v: View) -> Sequence[Inferred]:
+def _table(v: View) -> Results:
     return [Inferred(v.shape("input1"))]
 
 
-def _select(v: View) -> Sequence[Inferred]:
+def _select(v: View) -> None:
     _one_element(v, "input2", "input3", "output")
     must_be("element type of input1", str(v.element("input1")), "i1")
-    return _NOTHING
 
 
-def _rescale(v: View) -> Sequence[Inferred]:
+def _rescale(v: View) -> None:
     for name in ("input", "output"):
         element, zero = v.storage(name), v.storage(f"{name}_zp")
         integers = not _is_float(element) and element.lstrip("u") == zero.lstrip("u")
@@ -258,54 +254,53 @@ def _rescale(v: View) -> Sequence[Inferred]:
     must_be("type of multiplier", v.storage("multiplier"), "i32" if v.flag("scale32") else "i16")
     shape, each = v.shape("input"), v.flag("per_channel")
     if shape is None:
-        return _NOTHING
+        return
     demand(shape or not each, "per_channel must be false for a scalar")
     for name in ("multiplier", "shift"):
         must_be(f"number of {name}s", v.extents(name, 1)[0], shape[-1] if each else 1, -1)
-    return _NOTHING
 
 
 # -- movement -----------------------------------------------------------------------
 
 
-def _concat(v: View) -> Sequence[Inferred]:
+def _concat(v: View) -> Results:
     kinds, axis = v.kinds("input1"), v.integer("axis")
     demand(kinds, "must have at least one operand")
     _one_element(v, "input1", "output")
     shapes = [shape for kind in kinds if (shape := shape_of(kind)) is not None]
     if not shapes:
-        return _NOTHING
+        return None
     dimensions("axis", [axis], len(shapes[0]))
     if len(shapes) < len(kinds):
-        return _NOTHING
+        return None
     must_agree("ranks of operands", *map(len, shapes))
     whole = joined(shapes, axis)
     demand(whole, f"cannot join {', '.join(map(listed, shapes))} along dimension {axis}")
     return [Inferred(whole)]
 
 
-def _pad(v: View) -> Sequence[Inferred]:
+def _pad(v: View) -> Results:
     _one_element(v, "input1", "pad_const", "output")
     shape, result, pads = v.shape("input1"), v.shape("output"), v.sizes("padding")
     if shape is None or result is None:
-        return _NOTHING
+        return None
     must_agree("ranks of input and output", len(shape), len(result))
     if pads is None:
-        return _NOTHING
+        return None
     must_be("number of paddings", len(pads), 2 * len(shape))
     at_least(-1, "padding", pads)
     ends = zip(shape, pads[::2], pads[1::2], strict=True)
     return [Inferred(tuple(n + a + b if n >= 0 else -1 for n, a, b in ends))]
 
 
-def _reshape(v: View) -> Sequence[Inferred]:
+def _reshape(v: View) -> Results:
     _one_element(v, "input1", "output")
     shape, result, sizes = v.shape("input1"), v.shape("output"), v.sizes("shape")
     if sizes is None:
-        return _NOTHING
+        return None
     demand(sizes.count(-1) <= 1, f"at most one extent of shape may be -1, but it is {[*sizes]}")
     if result is None:
-        return _NOTHING
+        return None
     at_least(-1, "shape", sizes)
     if shape is not None and min(shape, default=0) >= 0:
         count, fixed = prod(shape), prod(n for n in sizes if n > 0)
@@ -315,17 +310,16 @@ def _reshape(v: View) -> Sequence[Inferred]:
     return [Inferred(sizes)]
 
 
-def _slice(v: View) -> Sequence[Inferred]:
+def _slice(v: View) -> None:
     """Which elements it takes is left to who runs it, as mlir-opt 22 leaves it."""
     _one_element(v, "input1", "output")
     shapes = [shape for name in ("input1", "output") if (shape := v.shape(name)) is not None]
     counts = [_extents(v.kind(name)) for name in ("start", "size")]
     if v.shape("input1") is not None:
         must_agree("ranks of input, output, start and size", *map(len, shapes), *counts)
-    return _NOTHING
 
 
-def _tile(v: View) -> Sequence[Inferred]:
+def _tile(v: View) -> None:
     _one_element(v, "input1", "output")
     shapes = [shape for name in ("input1", "output") if (shape := v.shape(name)) is not None]
     must_agree(
@@ -333,17 +327,16 @@ def _tile(v: View) -> Sequence[Inferred]:
     )
     multiples = v.sizes("multiples") or ()
     demand(all(n > 0 or n == -1 for n in multiples), f"multiples must be positive: {multiples}")
-    return _NOTHING
 
 
-def _transpose(v: View) -> Sequence[Inferred]:
+def _transpose(v: View) -> Results:
     _one_element(v, "input1", "output")
     shape, perms = v.shape("input1"), v.integers("perms")
     ranks = [len(s) for s in (shape, v.shape("output")) if s is not None]
     must_agree("ranks of input and output, and length of perms,", len(perms), *ranks)
     dimensions("perms", perms, len(perms))
     if shape is None:
-        return _NOTHING
+        return None
     return [Inferred(tuple(shape[p] for p in perms))]
 
 
@@ -358,13 +351,12 @@ def _along(v: View, name: str) -> int:
     return axis
 
 
-def _reverse(v: View) -> Sequence[Inferred]:
+def _reverse(v: View) -> None:
     _one_element(v, "input1", "output")
     _along(v, "input1")
-    return _NOTHING
 
 
-def _reduce(v: View) -> Sequence[Inferred]:
+def _reduce(v: View) -> Results:
     axis, shape, result = _along(v, "input"), v.shape("input"), v.shape("output")
     if shape is None:
         first = result and result[: axis + 1]
@@ -374,14 +366,14 @@ def _reduce(v: View) -> Sequence[Inferred]:
     return [Inferred((*shape[:axis], *one, *shape[axis + 1 :]), v.element("input"))]
 
 
-def _gather(v: View) -> Sequence[Inferred]:
+def _gather(v: View) -> Results:
     _one_element(v, "values", "output")
     (n, _, c), (m, w) = v.extents("values", 3), v.extents("indices", 2)
     must_fit("indices", (m, w), (n, -1))
     return [Inferred((max(n, m), w, c))]
 
 
-def _scatter(v: View) -> Sequence[Inferred]:
+def _scatter(v: View) -> Results:
     _one_element(v, "values_in", "input", "values_out")
     (n, k, c), (m, w), x = (
         v.extents(name, rank) for name, rank in (("values_in", 3), ("indices", 2), ("input", 3))
@@ -393,13 +385,13 @@ def _scatter(v: View) -> Sequence[Inferred]:
     return [Inferred((max(n, m, x[0]), k, max(c, x[2])))]
 
 
-def _resize(v: View) -> Sequence[Inferred]:
+def _resize(v: View) -> Results:
     scale, offset, border = (v.sizes(name) for name in ("scale", "offset", "border"))
     if scale is None or offset is None or border is None:
-        return _NOTHING
+        return None
     at_least(1, "scale", scale)
     if v.shape("output") is None:
-        return _NOTHING
+        return None
     sizes = tuple(
         # An input of one row or column may be repeated.
         -1
@@ -413,13 +405,12 @@ def _resize(v: View) -> Sequence[Inferred]:
 # -- constants, shapes and transforms -----------------------------------------------
 
 
-def _const(v: View) -> Sequence[Inferred]:
+def _const(v: View) -> None:
     kind = getattr(v.attribute("values"), "type", None)
     if isinstance(kind, Attribute):
         result = v.element("output")
         stored = v.storage("output") if layout_of(result) else str(result)
         must_be("element type of values", str(element_or_self(kind)), str(result), stored)
-    return _NOTHING
 
 
 def _extents(kind: Attribute) -> int:
@@ -427,29 +418,26 @@ def _extents(kind: Attribute) -> int:
     return cast("Any", kind).rank.data
 
 
-def _const_shape(v: View) -> Sequence[Inferred]:
+def _const_shape(v: View) -> None:
     values, rank = cast("Any", v.attribute("values")), _extents(v.kind("output"))
     must_be("rank of values", len(values.get_type().get_shape()), 1)
     must_be("number of values", len(values), rank or 1, rank)
-    return _NOTHING
 
 
-def _dim(v: View) -> Sequence[Inferred]:
+def _dim(v: View) -> None:
     must_be("rank of the output", _extents(v.kind("output")), 1)
     if (shape := v.shape("input1")) is not None:
         dimensions("axis", [v.integer("axis")], len(shape))
-    return _NOTHING
 
 
-def _concat_shape(v: View) -> Sequence[Inferred]:
+def _concat_shape(v: View) -> None:
     ranks = [*map(_extents, v.kinds("input"))]
     demand(ranks, "must have at least one operand")
     at_least(1, "ranks of shapes", ranks)
     must_be("rank of the output", _extents(v.kind("output")), sum(ranks))
-    return _NOTHING
 
 
-def _slice_shape(v: View) -> Sequence[Inferred]:
+def _slice_shape(v: View) -> None:
     start, size = v.sizes("start"), v.sizes("size")
     at_least(0, "start", start or ())
     at_least(1, "size", size or ())
@@ -458,7 +446,6 @@ def _slice_shape(v: View) -> Sequence[Inferred]:
     if start and size:
         source = _extents(v.kind("input"))
         demand(sum((start[0], size[0])) <= source, f"{source} extents end before {start} + {size}")
-    return _NOTHING
 
 
 def _powers_of_two(shape: Shape) -> None:
@@ -466,13 +453,12 @@ def _powers_of_two(shape: Shape) -> None:
         demand(n < 0 or (n and not n & (n - 1)), f"height and width must be powers of two: {n}")
 
 
-def _fft(v: View) -> Sequence[Inferred]:
+def _fft(v: View) -> None:
     sides = (v.shape("input_real"), v.shape("input_imag"))
     _powers_of_two(merged(*sides) or ()) if None not in sides else None
-    return _NOTHING
 
 
-def _real_fft(v: View) -> Sequence[Inferred]:
+def _real_fft(v: View) -> Results:
     must_fit("output_imag", v.shape("output_imag"), v.shape("output_real"))
     n, height, width = v.extents("input_real", 3)
     _powers_of_two((n, height, width))
@@ -492,18 +478,18 @@ def _scales(v: View, data: str, scale: str) -> None:
     must_fit(scale, v.shape(scale), (*shape[:-1], shape[-1] // block if shape[-1] >= 0 else -1))
 
 
-def _from_blocks(v: View) -> Sequence[Inferred]:
+def _from_blocks(v: View) -> Results:
     _scales(v, "input_data", "input_scale")
     return [Inferred(v.shape("input_data"))]
 
 
-def _to_blocks(v: View) -> Sequence[Inferred]:
+def _to_blocks(v: View) -> Results:
     _scales(v, "input_data", "output_scale")
     _scales(v, "output_data", "output_scale")
     return [Inferred(v.shape("input_data")), Inferred(None)]
 
 
-def _block_matmul(v: View) -> Sequence[Inferred]:
+def _block_matmul(v: View) -> Results:
     _one_element(v, "a_data", "b_data")
     _scales(v, "a_data", "a_scale")
     _scales(v, "b_data", "b_scale")
@@ -534,16 +520,15 @@ def _one(what: str, kind: Attribute) -> None:
     demand(one, f"{what} must have one element, but is {kind}")
 
 
-def _cond_if(v: View) -> Sequence[Inferred]:
+def _cond_if(v: View) -> None:
     for number, name in enumerate(("then_graph", "else_graph")):
         if v.body(number) is not None:
             _agree(f"arguments of {name}", v.taken(number), v.kinds("input_list"))
             _agree(f"results of {name}", v.returned(number), v.kinds("output_list"))
     _one("condition", v.kind("condition"))
-    return _NOTHING
 
 
-def _while_loop(v: View) -> Sequence[Inferred]:
+def _while_loop(v: View) -> None:
     kinds, condition = v.kinds("input_list"), v.returned(0)
     _agree("results", v.kinds("output_list"), kinds)
     _agree("arguments of cond_graph", v.taken(0), kinds)
@@ -552,7 +537,6 @@ def _while_loop(v: View) -> Sequence[Inferred]:
     must_be("number of results of cond_graph", len(condition), 1)
     _one("the result of cond_graph", condition[0])
     must_be("element type of the result of cond_graph", str(element_or_self(condition[0])), "i1")
-    return _NOTHING
 
 
 RULES: Mapping[str, Rule] = {

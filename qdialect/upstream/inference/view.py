@@ -76,8 +76,11 @@ class Inferred(NamedTuple):
     element: Attribute | None = None
 
 
-Rule = Callable[["View"], Sequence[Inferred]]
-"""Infers results; none of them, or VerifyException where the op breaks a rule."""
+Results = Sequence[Inferred] | None
+"""What is inferred of the first results, if anything is."""
+
+Rule = Callable[["View"], Results]
+"""Infers results; VerifyException where the op breaks a rule."""
 
 
 class View:
