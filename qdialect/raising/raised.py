@@ -8,13 +8,15 @@ only where somebody insists on an order, and reading the same bits with other pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, StringAttr, TensorType
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext
 from qdialect.lowerings.debug_attributes import MARKED_KEY
@@ -25,6 +27,7 @@ from qdialect.ops.keys import KEY
 from qdialect.qparams import QParams
 from qdialect.quant import SCastOp, UniformType, quant_element, storage_type
 from qdialect.raising.errors import Unraisable
+from qdialect.upstream.shapes import fit
 from qdialect.verify.verifier import op_error
 
 if TYPE_CHECKING:
@@ -85,6 +88,8 @@ class Builder:
         self.session = session
         self.operations: list[Operation] = []
         self.source: Operation | None = None
+        self.known: dict[SSAValue, Raised] = {}
+        """What each value of the function is so far."""
         self._cached: dict[object, SSAValue] = {}
 
     def append(self, op: Operation) -> Operation:
@@ -201,18 +206,98 @@ class Builder:
         return self._cached[key]
 
 
-def replace_body(function: FuncOp, block: Block, results: Sequence[Attribute]) -> FunctionType:
-    """Put `block`, which returns values of the types `results`, in place of the one block of a
-    function; its new type."""
-    body, old = function.body, function.body.blocks[0]
-    for op in reversed(list(old.ops)):
-        op.detach()
-        op.erase(safe_erase=False)
-    body.erase_block(old, safe_erase=False)
-    body.add_block(block)
-    kind = FunctionType.from_lists(list(block.arg_types), list(results))
-    function.properties["function_type"] = kind
-    return kind
+B = TypeVar("B", bound=Builder)
+
+
+class Conversion(ABC, Generic[B]):
+    """One function, raised by the pass `name` beside the one that stands there. An op that cannot
+    be raised stays as it is, and a remark says why."""
+
+    misfits: tuple[type[Exception], ...] = (Unraisable, VerifyException)
+    """What raising an op that stays ends in; VerifyException: `nn` refuses it."""
+
+    def __init__(self, name: str, function: FuncOp, raiser: B) -> None:
+        self.name, self.function, self.raiser = name, function, raiser
+        self.session, self.known = raiser.session, raiser.known
+
+    @abstractmethod
+    def as_it_was(self, value: SSAValue) -> SSAValue:
+        """A value with the type and the order that an op which stays has for it."""
+
+    def label(self, op: Operation) -> str:
+        """The name of an op in remarks."""
+        return op.name
+
+    def check_type(self, op: Operation, raised: Raised, index: int) -> None:
+        """Unraisable where a result is not of the type that the op says."""
+
+    def begin(self, kinds: Sequence[Attribute]) -> Block:
+        """The new block, whose arguments have these types."""
+        block = Block(arg_types=kinds)
+        for before, after in zip(self.function.body.blocks[0].args, block.args, strict=True):
+            after.name_hint = before.name_hint
+            self.known[before] = natural(after)
+        return block
+
+    def end(self, block: Block, results: Sequence[SSAValue]) -> FunctionType:
+        """Put the new block, with all ops, in place of the old one; the type of the function."""
+        block.add_ops([*self.raiser.operations, ReturnOp(*results)])
+        body, old = self.function.body, self.function.body.blocks[0]
+        for op in reversed(list(old.ops)):
+            op.detach()
+            op.erase(safe_erase=False)
+        body.erase_block(old, safe_erase=False)
+        body.add_block(block)
+        kind = FunctionType.from_lists(list(block.arg_types), [value.type for value in results])
+        self.function.properties["function_type"] = kind
+        return kind
+
+    def attempt(self, op: Operation, raise_it: Callable[[], Sequence[Raised]]) -> bool:
+        """Whether `op` became what `raise_it` gives for its results; else it stays."""
+        count = len(self.raiser.operations)
+        try:
+            found = raise_it()
+            self._check(op, found, count)
+        except self.misfits as error:
+            code = error.code if isinstance(error, Unraisable) else "invalid"
+            self.raiser.forget(count)
+            self.refuse(op, code, str(error).partition("\n")[0])
+            self.keep(op)
+            return False
+        for result, raised in zip(op.results, found, strict=True):
+            if raised.value is not None and raised.value.name_hint is None:
+                raised.value.name_hint = result.name_hint
+            self.known[result] = raised
+        return True
+
+    def _check(self, op: Operation, found: Sequence[Raised], count: int) -> None:
+        """Unraisable where one of the new ops (behind `count` others) is wrong, or a result is
+        not what the op's type says."""
+        self.raiser.check(count)
+        if len(found) != len(op.results):
+            raise Unraisable("results", f"it has {len(op.results)} results")
+        for index, (result, raised) in enumerate(zip(op.results, found, strict=True)):
+            if not fit(shape := shape_of(result), raised.shape):
+                raise Unraisable("shape", f"it would have the shape {raised.shape}, not {shape}")
+            self.check_type(op, raised, index)
+
+    def refuse(self, op: Operation, code: str, reason: str) -> None:
+        """A remark that `op` stays as it is."""
+        self.session.remarks.at(op, "refused", self.name, code, reason, op=self.label(op))
+
+    def keep(self, op: Operation) -> Operation:
+        """The op itself, as the other dialect lays out what it takes and gives."""
+        captured = [v for inner in op.walk() for v in inner.operands if v in self.known]
+        copy = op.clone({value: self.as_it_was(value) for value in dict.fromkeys(captured)})
+        self.raiser.append(copy)
+        self.known.update(zip(op.results, map(natural, copy.results), strict=True))
+        return copy
+
+
+def natural(value: SSAValue) -> Raised:
+    """A value whose dimensions lie as in the other dialect."""
+    rank = len(shape_of(value)) if isinstance(value.type, TensorType) else 0
+    return Raised(identity_order(rank), value)
 
 
 def inverted(array: NDArray[Any], order: Order) -> NDArray[Any]:

@@ -34,11 +34,11 @@ from numpy.typing import NDArray
 from qdialect.errors import UnsupportedError
 from qdialect.qparams import Storage
 from qdialect.reference.real import SLACK, TINY, UNIT, Doubles, Real
+from qdialect.reference.small_floats import meanings
 
 Array = NDArray[Any]
 
 _NAN = {"f8E4M3FN": 0x7F, "f8E5M2": 0x7E}
-_EXPONENT_BITS = {"f8E4M3FN": 4, "f8E5M2": 5, "f4E2M1FN": 2}
 
 
 def is_coded(storage: Storage) -> bool:
@@ -61,25 +61,9 @@ def _codes_of(storage: Storage) -> Codes:
     if storage.quantile is not None:
         first = 0 if storage.is_float else storage.min
         return Codes(first, np.array(storage.quantile.values()), None)
-    values = _float_values(storage.keyword, storage.width)
+    values = meanings(storage.keyword)
     usable = (storage.min <= values) & (values <= storage.max)
     return Codes(0, values, _NAN.get(storage.keyword), usable, to_even=True)
-
-
-def _float_values(name: str, width: int) -> Doubles:
-    """What each bit pattern of a float type means."""
-    mantissa_bits = width - 1 - _EXPONENT_BITS[name]
-    bits = np.arange(1 << width)
-    field = bits >> mantissa_bits & (1 << _EXPONENT_BITS[name]) - 1
-    mantissa = bits & (1 << mantissa_bits) - 1
-    bias = (1 << _EXPONENT_BITS[name] - 1) - 1
-    significand = mantissa + np.where(field > 0, 1 << mantissa_bits, 0)
-    values = np.ldexp(significand.astype(np.float64), np.maximum(field, 1) - bias - mantissa_bits)
-    if name == "f8E5M2":
-        values = np.where(field == 31, np.where(mantissa > 0, np.nan, np.inf), values)
-    elif name == "f8E4M3FN":
-        values = np.where((field == 15) & (mantissa == 7), np.nan, values)
-    return np.where(bits >> (width - 1) > 0, -values, values)
 
 
 @dataclass(eq=False)

@@ -46,6 +46,7 @@ from qdialect.ops.shapes import DYNAMIC, Shape, compatible
 from qdialect.qparams import Storage
 from qdialect.quant import UniformType, element_type
 from qdialect.reference.codes import codes_of, is_coded
+from qdialect.reference.small_floats import is_small_float
 
 if TYPE_CHECKING:
     from qdialect.weights import BlobStore
@@ -57,12 +58,6 @@ Floats = Literal["ieee", "real"]
 with scales in float64, as an approximation of real arithmetic."""
 
 _FLOATS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
-_SMALL_FLOATS = frozenset(
-    (
-        *("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f8E8M0FNU", "f4E2M1FN"),
-        *("f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f6E2M3FN", "f6E3M2FN"),
-    )
-)
 _COMPLEX = {"f32": np.complex64, "f64": np.complex128}
 _BF16_PRECISION, _BF16_MIN_EXPONENT = 8, -126
 
@@ -159,7 +154,7 @@ def runtime_dtype(type: Attribute, floats: Floats = "ieee") -> np.dtype[Any]:
     name = str(element)
     if element == STRING:
         return np.dtype(object)
-    if name in _SMALL_FLOATS:
+    if is_small_float(name):
         return np.dtype(np.uint8)
     if name not in _FLOATS:
         raise UnsupportedError(f"values of type {element} cannot be interpreted")

@@ -27,8 +27,6 @@ from qdialect.rewrite.remarks import (
     ANYWHERE,
     Remark,
     fired_remark,
-    key_text,
-    location_text,
     place_of,
 )
 from qdialect.rewrite.replacements import Replacements
@@ -228,18 +226,8 @@ class Driver:
         for (op, rule_name), refusal in self._refusals.items():
             if op.parent is None:
                 continue
-            self.session.remarks.add(
-                Remark(
-                    "refused",
-                    self.pass_name,
-                    rule_name,
-                    location_text(op.location),
-                    op.name,
-                    key_text(op),
-                    code=refusal.code,
-                    reason=refusal.reason,
-                )
-            )
+            code, reason = refusal.code, refusal.reason
+            self.session.remarks.at(op, "refused", self.pass_name, code, reason, rule=rule_name)
 
 
 def _is_barred(places: Collection[str], op: Operation) -> bool:

@@ -115,6 +115,14 @@ class RemarkLog:
         """Append a remark."""
         self.remarks.append(remark)
 
+    def at(
+        self, where: Operation, kind: Kind, name: str, code: str, reason: str, **other: str
+    ) -> None:
+        """Append a remark of the pass `name` on an op; `other`: fields that differ."""
+        place = {"location": location_text(where.location), "key": key_text(where)}
+        fields: dict[str, Any] = {"rule": name, "op": where.name, **place, **other}
+        self.add(Remark(kind, name, code=code, reason=reason, **fields))
+
     def fired(self) -> dict[str, int]:
         """How often each rule fired."""
         return self._count("fired")

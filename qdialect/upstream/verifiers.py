@@ -10,19 +10,11 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, cast
 
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    IndexType,
-    IntegerType,
-    MemRefType,
-    TensorType,
-    UnrankedTensorType,
-    VectorType,
-)
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
-_RANKED = (TensorType, MemRefType, VectorType)
+from qdialect.upstream.shapes import element_or_self, fit, shape_of
 
 
 def check(op: Operation) -> None:
@@ -32,11 +24,6 @@ def check(op: Operation) -> None:
         rule(op)
 
 
-def _element(kind: Attribute) -> Attribute:
-    shaped = (*_RANKED, UnrankedTensorType)
-    return cast("Any", kind).element_type if isinstance(kind, shaped) else kind
-
-
 def _width(kind: Attribute) -> int | None:
     """The bits of a number; None for an index or what is no number."""
     if isinstance(kind, IntegerType):
@@ -44,14 +31,10 @@ def _width(kind: Attribute) -> int | None:
     return kind.bitwidth if isinstance(kind, AnyFloat) else None
 
 
-def _shape(kind: Attribute) -> tuple[int, ...] | None:
-    return tuple(kind.get_shape()) if isinstance(kind, _RANKED) else None
-
-
 def _cast(is_allowed: Callable[[Attribute, Attribute], bool]) -> Callable[[Operation], None]:
     def rule(op: Operation) -> None:
         source, result = op.operand_types[0], op.result_types[0]
-        if not is_allowed(_element(source), _element(result)):
+        if not is_allowed(element_or_self(source), element_or_self(result)):
             raise VerifyException(
                 f"operand type '{source}' and result type '{result}' are cast incompatible"
             )
@@ -81,25 +64,15 @@ def _has_one_index(source: Attribute, result: Attribute) -> bool:
 
 
 def _reshapes(op: Operation) -> None:
-    source, result = op.operand_types[0], op.result_types[0]
-    a, b = _shape(source), _shape(result)
-    fits = a is None or b is None or _may_be_equal(a, b)
-    if _element(source) != _element(result) or not fits:
-        raise VerifyException(
-            f"operand type '{source}' and result type '{result}' are cast incompatible"
-        )
-
-
-def _may_be_equal(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    pairs = zip(a, b, strict=False)
-    return len(a) == len(b) and all(x == y or x < 0 or y < 0 for x, y in pairs)
+    kinds = op.operand_types[0], op.result_types[0]
+    _cast(lambda a, b: a == b and fit(*map(shape_of, kinds)))(op)
 
 
 def _indices(operand: int, message: str) -> Callable[[Operation], None]:
     """As many indices behind an operand as it has dimensions."""
 
     def rule(op: Operation) -> None:
-        shape = _shape(op.operand_types[operand])
+        shape = shape_of(op.operand_types[operand])
         count = len(op.operands) - operand - 1
         if shape is not None and count != len(shape):
             raise VerifyException(message.format(len(shape), count))
@@ -111,7 +84,7 @@ def _sizes(before: int) -> Callable[[Operation], None]:
     """As many sizes as the result has dynamic dimensions, behind `before` operands."""
 
     def rule(op: Operation) -> None:
-        shape = _shape(op.result_types[0])
+        shape = shape_of(op.result_types[0])
         count = len(op.operands) - before
         dynamic = None if shape is None else sum(extent < 0 for extent in shape)
         segments: Any = op.properties.get("operandSegmentSizes")
@@ -126,7 +99,7 @@ def _sizes(before: int) -> Callable[[Operation], None]:
 
 
 def _same_elements(op: Operation) -> None:
-    a, b = _shape(op.operand_types[0]), _shape(op.result_types[0])
+    a, b = shape_of(op.operand_types[0]), shape_of(op.result_types[0])
     known = a is not None and b is not None and all(n >= 0 for n in (*a, *b))
     if known and prod(a or ()) != prod(b or ()):
         raise VerifyException(
@@ -136,7 +109,7 @@ def _same_elements(op: Operation) -> None:
 
 def _concat(op: Operation) -> None:
     dimension = cast("Any", op.properties.get("dim"))
-    shape = _shape(op.result_types[0])
+    shape = shape_of(op.result_types[0])
     if shape is not None and dimension is not None and dimension.value.data >= len(shape):
         raise VerifyException("concatenation dim must be less than the tensor rank")
 
@@ -151,7 +124,7 @@ def _generic(op: Operation) -> None:
             f"expected the number of indexing_map ({len(maps)}) to be equal to the number of "
             f"input/output operands ({count})"
         )
-    shapes = [_shape(kind) or () for kind in op.operand_types]
+    shapes = [shape_of(kind) or () for kind in op.operand_types]
     for index, (entry, shape) in enumerate(zip(maps, shapes, strict=True)):
         if len(entry.results) != len(shape):
             raise VerifyException(

@@ -43,7 +43,7 @@ from qdialect.quant import (
     storage_type,
     with_element,
 )
-from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.rewrite.remarks import Kind
 from qdialect.rewrite.replacements import Replacements
 from qdialect.rewrite.rewriter import erase_op, is_dead, set_type
 
@@ -180,17 +180,7 @@ def _packed(notes: list[dict[str, Attribute]]) -> ArrayAttr[DictionaryAttr] | No
     return ArrayAttr([DictionaryAttr(note) for note in notes]) if any(notes) else None
 
 
-def _remark(ctx: QContext, function: FuncOp, kind: str, code: str, reason: str) -> None:
-    ctx.remarks.add(
-        Remark(
-            "fired" if kind == "fired" else "refused",
-            FoldInterface.name,
-            FoldInterface.name,
-            location_text(function.location),
-            function.name,
-            key_text(function),
-            contract="exact" if kind == "fired" else "",
-            code=code,
-            reason=reason,
-        )
-    )
+def _remark(ctx: QContext, function: FuncOp, kind: Kind, code: str, reason: str) -> None:
+    contract = "exact" if kind == "fired" else ""
+    name = FoldInterface.name
+    ctx.remarks.at(function, kind, name, code, reason, contract=contract)

@@ -14,7 +14,6 @@ from xdsl.passes import ModulePass
 
 from qdialect.context import session
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
-from qdialect.rewrite.remarks import Remark, key_text, location_text
 
 
 @dataclass(frozen=True)
@@ -27,15 +26,5 @@ class QuantizationBoundary(ModulePass):
         """Run the pass on a module, in place."""
         qctx = session(ctx)
         for finding in mended_boundaries(op, qctx):
-            qctx.remarks.add(
-                Remark(
-                    "note",
-                    self.name,
-                    self.name,
-                    location_text(finding.op.location),
-                    finding.op.name,
-                    key_text(finding.op),
-                    code=finding.code,
-                    reason=f"{finding.message}; {finding.advice}",
-                )
-            )
+            reason = f"{finding.message}; {finding.advice}"
+            qctx.remarks.at(finding.op, "note", self.name, finding.code, reason)

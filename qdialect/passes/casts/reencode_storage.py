@@ -61,7 +61,7 @@ from qdialect.quant import (
     with_element,
 )
 from qdialect.rewrite.refused import is_computed, refused_by_target, refused_types
-from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
+from qdialect.rewrite.remarks import fired_remark
 from qdialect.rewrite.rewriter import erase_op, is_dead, set_type
 
 _STORAGES = ("i8", "u8", "keep")
@@ -442,11 +442,8 @@ class _Reencoding:
 
     def _refuse(self, op: Operation, reason: str) -> None:
         """Say that `op` keeps its storage, and why."""
-        name, place = ReencodeStorage.name, location_text(op.location)
         reason = f"{self.ctx.target.name}: {reason}"
-        self.ctx.remarks.add(
-            Remark("refused", name, name, place, op.name, key_text(op), "", 0.0, "target", reason)
-        )
+        self.ctx.remarks.at(op, "refused", ReencodeStorage.name, "target", reason)
 
     def _note(self, op: Operation, reason: str) -> None:
         name = ReencodeStorage.name

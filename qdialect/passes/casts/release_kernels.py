@@ -36,7 +36,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.ops.base import KERNEL, kernels_of
 from qdialect.quant import ROUNDING_KEY, DCastOp, QCastOp, quant_element
 from qdialect.rewrite.kernel_marks import distance
-from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
+from qdialect.rewrite.remarks import fired_remark
 
 _RECIPROCAL = StringAttr(Rounding.RECIPROCAL.value)
 _AS_ONNX_RUNTIME = frozenset(("nn.conv1d", "nn.conv2d", "nn.fully_connected", "nn.matmul"))
@@ -73,7 +73,8 @@ class ReleaseKernels(ModulePass):
                 continue
             found = contract(each)
             if found.level > level:
-                qctx.remarks.add(_refused(each, found, level))
+                reason = f"would be {found} ({found.note}), but only {level} is allowed"
+                qctx.remarks.at(each, "refused", self.name, "numerics", reason)
                 continue
             qctx.remarks.add(fired_remark(self.name, self.name, each, found))
             number = len(qctx.remarks.remarks) - 1
@@ -87,17 +88,3 @@ class ReleaseKernels(ModulePass):
                 if quant_element(result.type) is not None or found.level is not Numerics.EXACT:
                     qctx.error_bounds.record(result, number, found)
             qctx.changes += 1
-
-
-def _refused(op: Operation, found: Contract, level: Numerics) -> Remark:
-    name = ReleaseKernels.name
-    return Remark(
-        "refused",
-        name,
-        name,
-        location_text(op.location),
-        op.name,
-        key_text(op),
-        code="numerics",
-        reason=f"would be {found} ({found.note}), but only {level} is allowed",
-    )

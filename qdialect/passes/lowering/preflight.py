@@ -42,8 +42,6 @@ from qdialect.quant import (
     element_type,
     quant_element,
 )
-from qdialect.rewrite import Remark
-from qdialect.rewrite.remarks import key_text, location_text
 
 MLIR_22 = "mlir-opt-22"
 IREE = "iree-3.13"
@@ -412,15 +410,6 @@ class Preflight(ModulePass):
                 for detail in finding.check(inner, qctx):
                     named = ", ".join(tool for tool in tools if tool in finding.tools)
                     where = f" ({detail})" if detail else ""
-                    qctx.remarks.add(
-                        Remark(
-                            "note",
-                            self.name,
-                            finding.code,
-                            location_text(inner.location),
-                            inner.name,
-                            key_text(inner),
-                            code=finding.code,
-                            reason=f"{named} {finding.effect}: {finding.message}{where}",
-                        )
-                    )
+                    reason = f"{named} {finding.effect}: {finding.message}{where}"
+                    code = finding.code
+                    qctx.remarks.at(inner, "note", self.name, code, reason, rule=code)

@@ -64,8 +64,8 @@ from qdialect.passes.rescale.place.costs import Costs, elements_cost
 from qdialect.passes.rescale.place.problem import PlacementProblem
 from qdialect.placement import Parts, Solution, solve
 from qdialect.quant import RescaleOp, arithmetic_of
-from qdialect.rewrite import Driver, Remark
-from qdialect.rewrite.remarks import fired_remark, key_text, location_text
+from qdialect.rewrite import Driver
+from qdialect.rewrite.remarks import fired_remark
 from qdialect.rewrite.rewriter import erase_op
 
 
@@ -166,18 +166,7 @@ class PlaceRescales(ModulePass):
         )
 
     def _note(self, session: QContext, op: Operation, code: str, reason: str) -> None:
-        session.remarks.add(
-            Remark(
-                "note",
-                self.name,
-                "placement",
-                location_text(op.location),
-                op.name,
-                key_text(op),
-                code=code,
-                reason=reason,
-            )
-        )
+        session.remarks.at(op, "note", self.name, code, reason, rule="placement")
 
 
 def _gap(cost: float, least: float) -> float:

@@ -25,26 +25,24 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
+from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr, TensorType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext, session
 from qdialect.errors import InputError
-from qdialect.lowerings.laid_out import Order, identity_order
+from qdialect.lowerings.laid_out import identity_order
 from qdialect.numerics.contract import Numerics, level_named
-from qdialect.ops import shape_of
 from qdialect.quant import quant_element
 from qdialect.raising.errors import Unraisable
-from qdialect.raising.raised import Raised
+from qdialect.raising.raised import Conversion, Raised
 from qdialect.raising.stablehlo import contraction, elementwise, movement, quantized, reduction
 from qdialect.raising.stablehlo.constants import constant_result
 from qdialect.raising.stablehlo.integer_form import integer_handlers
 from qdialect.raising.stablehlo.raiser import Handler, Raiser
-from qdialect.rewrite.remarks import Remark, key_text, location_text
 
 
 @cache
@@ -80,7 +78,8 @@ class RaiseStablehlo(ModulePass):
             if name in names and _is_private(function):
                 continue
             if len(function.body.blocks) != 1:
-                note(at, function, "control-flow", "it has branches between blocks")
+                reason = "it has branches between blocks"
+                at.remarks.at(function, "refused", self.name, "control-flow", reason)
                 continue
             _Function(at, function, functions, level).convert()
         _erase_unused(op, functions)
@@ -147,55 +146,21 @@ def _members(value: Attribute) -> Sequence[Attribute]:
     return [m for m in cast("tuple[object, ...]", data) if isinstance(m, Attribute)]
 
 
-def note(session: QContext, op: Operation, code: str, reason: str) -> None:
-    """A remark that `op` stays as it is."""
-    session.remarks.add(
-        Remark(
-            "refused",
-            RaiseStablehlo.name,
-            RaiseStablehlo.name,
-            location_text(op.location),
-            op.name,
-            key_text(op),
-            code=code,
-            reason=reason,
-        )
-    )
-
-
-class _Function:
-    """One function, raised beside the one that stands there."""
+class _Function(Conversion[Raiser]):
+    """One function, with those that it calls in their place."""
 
     def __init__(
-        self,
-        session: QContext,
-        function: FuncOp,
-        functions: Mapping[str, FuncOp],
-        numerics: Numerics,
+        self, at: QContext, function: FuncOp, functions: Mapping[str, FuncOp], numerics: Numerics
     ) -> None:
-        self.session = session
-        self.function = function
+        super().__init__(RaiseStablehlo.name, function, Raiser(at, numerics))
         self.functions = functions
-        self.raiser = Raiser(session, numerics)
-        self.known = self.raiser.known
         self.active = [function.sym_name.data]
 
     def convert(self) -> None:
         """Build the new block and put it in place of the old one."""
         old = self.function.body.block
-        block = Block(arg_types=[value.type for value in old.args])
-        for before, after in zip(old.args, block.args, strict=True):
-            after.name_hint = before.name_hint
-            self.known[before] = Raised(_natural(after), after)
-        returned = self._body(old)
-        results = [self._as_it_was(value) for value in returned]
-        block.add_ops([*self.raiser.operations, ReturnOp(*results)])
-        for op in reversed(list(old.ops)):
-            op.detach()
-            op.erase(safe_erase=False)
-        body = self.function.body
-        body.erase_block(old, safe_erase=False)
-        body.add_block(block)
+        block = self.begin(list(old.arg_types))
+        self.end(block, [self.as_it_was(value) for value in self._body(old)])
 
     def _body(self, block: Block) -> Sequence[SSAValue]:
         """Raise the ops of a block; what it returns."""
@@ -219,7 +184,7 @@ class _Function:
             or len(callee.body.blocks) != 1
             or not _has_stablehlo(callee, self.functions)
         ):
-            self._keep(op)
+            self.keep(op)
             return
         block = callee.body.block
         self.known.update(
@@ -234,28 +199,20 @@ class _Function:
 
     def _convert(self, op: Operation) -> None:
         if not is_ours(op):
-            self._keep(op)
+            self.keep(op)
             return
         if self._computed(op):
             return
-        handler = handlers().get(op.name)
-        count, ties = len(self.raiser.operations), self.raiser.ties
-        try:
-            if handler is None or len(op.results) != 1:
-                raise Unraisable("no-counterpart", "nothing of ours computes the same")
-            _require_static(op)
-            raised = handler(self.raiser, op, [self.known[value] for value in op.operands])
-            self._check(op, raised, count)
-        except (Unraisable, VerifyException) as error:  # VerifyException: `nn` refuses
-            code = error.code if isinstance(error, Unraisable) else "invalid"
-            self.raiser.forget(count)
+        ties = self.raiser.ties
+        if not self.attempt(op, lambda: self._raised(op)):
             self.raiser.ties = ties
-            note(self.session, op, code, str(error).partition("\n")[0])
-            self._keep(op)
-            return
-        if raised.value is not None and raised.value.name_hint is None:
-            raised.value.name_hint = op.results[0].name_hint
-        self.known[op.results[0]] = raised
+
+    def _raised(self, op: Operation) -> Sequence[Raised]:
+        handler = handlers().get(op.name)
+        if handler is None or len(op.results) != 1:
+            raise Unraisable("no-counterpart", "nothing of ours computes the same")
+        _require_static(op)
+        return [handler(self.raiser, op, [self.known[value] for value in op.operands])]
 
     def _computed(self, op: Operation) -> bool:
         """Whether `op` is one of constants, and is one now."""
@@ -276,14 +233,9 @@ class _Function:
         self.known[op.results[0]] = Raised(identity_order(array.ndim), None, array, element)
         return True
 
-    def _check(self, op: Operation, raised: Raised, count: int) -> None:
-        """Unraisable where one of the new ops (behind `count` others) is wrong, or the result
-        is not what the op's type says."""
-        self.raiser.check(count)
-        kind = cast("TensorType[Any]", op.results[0].type)
-        if tuple(kind.get_shape()) != raised.shape:
-            shapes = f"{list(raised.shape)}, not {list(kind.get_shape())}"
-            raise Unraisable("shape", f"it would have the shape {shapes}")
+    @override
+    def check_type(self, op: Operation, raised: Raised, index: int) -> None:
+        kind = cast("TensorType[Any]", op.results[index].type)
         element = quant_element(kind)
         if raised.value is None:
             return
@@ -298,27 +250,12 @@ class _Function:
         if not same:
             raise Unraisable("type", f"its result would have the type {raised.value.type}")
 
-    def _keep(self, op: Operation) -> None:
-        """The op itself, on values as StableHLO lays them out."""
-        captured = [v for inner in op.walk() for v in inner.operands if v in self.known]
-        mapped = {value: self._as_it_was(value) for value in dict.fromkeys(captured)}
-        copy = op.clone(mapped)
-        self.raiser.append(copy)
-        for before, after in zip(op.results, copy.results, strict=True):
-            after.name_hint = before.name_hint
-            self.known[before] = Raised(_natural(after), after)
-
-    def _as_it_was(self, value: SSAValue) -> SSAValue:
-        """A value with the dimensions that StableHLO has of it."""
+    @override
+    def as_it_was(self, value: SSAValue) -> SSAValue:
         x = self.known[value]
         if x.value is not None and not isinstance(x.value.type, TensorType):
             return x.value
         return self.raiser.value(x, identity_order(x.rank))
-
-
-def _natural(value: SSAValue) -> Order:
-    rank = len(shape_of(value)) if isinstance(value.type, TensorType) else 0
-    return identity_order(rank)
 
 
 def _require_static(op: Operation) -> None:

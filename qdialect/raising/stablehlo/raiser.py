@@ -22,8 +22,6 @@ class Raiser(Builder):
     def __init__(self, session: QContext, numerics: Numerics) -> None:
         super().__init__(session)
         self.numerics = numerics
-        self.known: dict[SSAValue, Raised] = {}
-        """What the values of StableHLO have become."""
         self.ties = 0
         """How many ops may round a tie the other way."""
 

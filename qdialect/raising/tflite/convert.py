@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, Literal, cast
 
 import numpy as np
+from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -27,7 +28,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
@@ -42,7 +43,7 @@ from qdialect.ops.keys import KEY
 from qdialect.quant import UniformType, element_type
 from qdialect.quant.arithmetic import ARITHMETIC_KEY, IN_FLOATS
 from qdialect.raising.errors import Unraisable
-from qdialect.raising.raised import Raised, replace_body
+from qdialect.raising.raised import Conversion, Raised
 from qdialect.raising.tflite import (
     batches,
     casts,
@@ -62,17 +63,12 @@ from qdialect.raising.tflite import (
 from qdialect.raising.tflite.node import Node, params_of
 from qdialect.raising.tflite.raiser import PASS, Handler, Raiser
 from qdialect.raising.tflite.values import Constant
-from qdialect.rewrite.remarks import Remark, key_text, location_text
 from qdialect.targets.litert_requirements import CHANNELS, STATEMENTS, breaches
-from qdialect.verify.verifier import op_error
 
 Engine = Literal["litert-xnn", "litert-ref", "litert-opt"]
 
 _OPSET = 18
 """The opset in which nodes of ONNX are written."""
-
-_MISFITS = (Unraisable, ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError)
-"""What reading options that do not fit an op ends in, besides our own errors."""
 
 
 @cache
@@ -144,44 +140,31 @@ def _has_nodes(function: FuncOp) -> bool:
     return any(isinstance(op, TfliteNodeOp) for op in function.body.walk())
 
 
-def note(session: QContext, op: Operation, code: str, reason: str) -> None:
-    """A remark that `op` stays as it is."""
-    name = f"tflite.{op.op.data}" if isinstance(op, TfliteNodeOp) else op.name
-    session.remarks.add(
-        Remark(
-            "refused",
-            PASS,
-            PASS,
-            location_text(op.location),
-            name,
-            key_text(op),
-            code=code,
-            reason=reason,
-        )
-    )
-
-
-class _Function:
+class _Function(Conversion[Raiser]):
     """One function, raised beside the one that stands there."""
 
-    def __init__(self, session: QContext, function: FuncOp, engine: str) -> None:
-        self.session = session
-        self.function = function
-        self.old = function.body.blocks[0]
-        self.raiser = Raiser(session, engine)
-        self.known = self.raiser.known
+    # What reading options that do not fit an op ends in, besides our own errors.
+    misfits = (
+        *(Unraisable, VerifyException, QError),
+        *(ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError),
+    )
+
+    def __init__(self, at: QContext, function: FuncOp, engine: str) -> None:
+        super().__init__(PASS, function, Raiser(at, engine))
+
+    @override
+    def label(self, op: Operation) -> str:
+        return f"tflite.{op.op.data}" if isinstance(op, TfliteNodeOp) else op.name
 
     def convert(self) -> None:
         """Build the new block and put it in place of the old one."""
-        block = Block(arg_types=[value.type for value in self.old.args])
-        for before, after in zip(self.old.args, block.args, strict=True):
-            after.name_hint = before.name_hint
-            self.known[before] = Raised(identity_order(_rank(after)), after)
+        old = self.function.body.blocks[0]
+        block = self.begin(list(old.arg_types))
         results: list[SSAValue] = []
-        for op in self.old.ops:
+        for op in old.ops:
             self.raiser.source = op
             if isinstance(op, ReturnOp):
-                results = [self._as_it_was(value) for value in op.operands]
+                results = [self.as_it_was(value) for value in op.operands]
             elif isinstance(op, ConstantOp):
                 self._constant(op)
             elif isinstance(op, TfliteNodeOp) and op.op.data == VARIABLE:
@@ -189,9 +172,8 @@ class _Function:
             elif isinstance(op, TfliteNodeOp):
                 self._convert(op)
             else:
-                self._keep(op)
-        block.add_ops([*self.raiser.operations, ReturnOp(*results)])
-        self._commit(block, [value.type for value in results])
+                self.keep(op)
+        self.end(block, results)
 
     def _constant(self, op: ConstantOp) -> None:
         array = constant_array(op, self.session.blobs)
@@ -207,24 +189,13 @@ class _Function:
         )
 
     def _convert(self, op: TfliteNodeOp) -> None:
-        raiser = self.raiser
-        count = len(raiser.operations)
-        try:
-            arguments = [None if v is None else self.known[v] for v in op.arguments]
-            node = Node(op, arguments)
-            raiser.node = node
-            results = self._raised(node)
-            self._check(node, results, count)
-        except (QError, VerifyException, *_MISFITS) as error:
-            code = error.code if isinstance(error, Unraisable) else "invalid"
-            raiser.forget(count)
-            note(self.session, op, code, str(error).partition("\n")[0])
-            self._keep(op)
-            return
-        self._name(op, results, count)
-        self.known.update(zip(op.results, results, strict=True))
+        count = len(self.raiser.operations)
+        if self.attempt(op, lambda: self._raised(op)):
+            self._name(op, [self.known[result] for result in op.results], count)
 
-    def _raised(self, node: Node) -> list[Raised]:
+    def _raised(self, op: TfliteNodeOp) -> list[Raised]:
+        node = Node(op, [None if v is None else self.known[v] for v in op.arguments])
+        self.raiser.node = node
         folded = folding.folded(node)
         if folded is not None:
             return [folded]
@@ -249,25 +220,10 @@ class _Function:
             if engine in breach.wrong:
                 raise Unraisable(breach.code, f"LiteRT computes something else: {breach.text}")
 
-    def _check(self, node: Node, results: Sequence[Raised], count: int) -> None:
-        """Unraisable where one of the new ops (behind `count` others) is wrong, or a result is
-        not what the op's type says."""
-        for new in self.raiser.operations[count:]:
-            wrong = op_error(new)
-            if wrong is not None:
-                raise Unraisable("invalid", wrong.partition("\n")[0])
-        if len(results) != len(node.op.results):
-            raise Unraisable("results", f"it has {len(node.op.results)} results")
-        for index, raised in enumerate(results):
-            shape = node.shape(index)
-            fits = len(shape) == raised.rank and all(
-                a == b or a < 0 or b < 0 for a, b in zip(shape, raised.shape, strict=True)
-            )
-            if not fits:
-                raise Unraisable("shape", f"it would have the shape {raised.shape}, not {shape}")
-            self._check_type(node, raised, index)
-
-    def _check_type(self, node: Node, raised: Raised, index: int) -> None:
+    @override
+    def check_type(self, op: Operation, raised: Raised, index: int) -> None:
+        node = self.raiser.node
+        assert node is not None
         stated, params = node.params(index), params_of(raised)
         if isinstance(raised, Constant) and raised.is_dequantized:
             return
@@ -292,37 +248,18 @@ class _Function:
         for made in new:
             if kernels_of(made) == "litert-opt" and made.name.startswith("nn.conv"):
                 made.attributes[KERNEL_OP] = op.op
-        for before, raised in zip(op.results, results, strict=True):
-            value = raised.value
-            if value is None:
-                continue
-            if value.name_hint is None:
-                value.name_hint = before.name_hint
-            owner = value.owner
-            if isinstance(owner, Block | ConstantOp) or owner not in new:
-                continue
-            if keys is not None:
-                owner.attributes[KEY] = keys
+        owners = {raised.value.owner for raised in results if raised.value is not None}
+        for made in new:
+            if keys is not None and made in owners and not isinstance(made, ConstantOp):
+                made.attributes[KEY] = keys
 
-    def _keep(self, op: Operation) -> None:
-        """The op itself, as the file lays out what it takes and gives."""
-        captured = [v for inner in op.walk() for v in inner.operands if v in self.known]
-        mapped = {value: self._as_it_was(value) for value in dict.fromkeys(captured)}
-        copy = op.clone(mapped)
-        self.raiser.append(copy)
-        for before, after in zip(op.results, copy.results, strict=True):
-            self.known[before] = Raised(identity_order(_rank(after)), after)
-
-    def _as_it_was(self, value: SSAValue) -> SSAValue:
-        """A value with the type that the op has for it, in the order of the file."""
+    @override
+    def as_it_was(self, value: SSAValue) -> SSAValue:
         x = self.known[value]
         if isinstance(x, Constant) and isinstance(x.source, TfliteNodeOp):
             copy = self.raiser.append(x.source.clone())
             self.known[value] = x = Raised(x.order, copy.results[0])
         return self.raiser.value(x, identity_order(x.rank))
-
-    def _commit(self, block: Block, results: Sequence[Attribute]) -> None:
-        replace_body(self.function, block, results)
 
 
 def _state_order(new: Iterable[Operation], raised: Raised) -> None:

@@ -20,7 +20,7 @@ from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Builder, Raised, inverted
 from qdialect.raising.tflite.node import Node, params_of
 from qdialect.raising.tflite.values import Constant, Flattened
-from qdialect.rewrite.remarks import Remark, key_text, location_text
+from qdialect.rewrite.remarks import Kind
 from qdialect.targets import litert_delegate
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ class Raiser(Builder):
         self.engine = engine
         self.node: Node | None = None
         """The op that is raised."""
-        self.known: dict[SSAValue, Raised] = {}
-        """What each value of the function is so far."""
         self._arrays: list[object] = []
         """Arrays that are known by their identity."""
 
@@ -205,22 +203,11 @@ class Raiser(Builder):
         to = DATA_TYPES[element]
         return self.onnx("Cast", [value], (element, shape_of(value)), to=to)[0]
 
-    def remark(self, code: str, reason: str, kind: str = "note") -> None:
+    def remark(self, code: str, reason: str, kind: Kind = "note") -> None:
         """A remark on the op that is raised."""
         assert self.node is not None
-        op = self.node.op
-        self.session.remarks.add(
-            Remark(
-                kind,  # pyright: ignore[reportArgumentType]
-                PASS,
-                PASS,
-                location_text(op.location),
-                f"tflite.{self.node.name}",
-                key_text(op),
-                code=code,
-                reason=reason,
-            )
-        )
+        name = f"tflite.{self.node.name}"
+        self.session.remarks.at(self.node.op, kind, PASS, code, reason, op=name)
 
 
 def _along(params: QParams, order: Order) -> QParams:

@@ -16,30 +16,28 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
+from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext, session
 from qdialect.lowerings.debug_attributes import (
     AXIS,
     INTERFACE,
-    MARKED_KEY,
     ORDER,
     SCALE,
     STORAGE,
     ZERO_POINT,
 )
 from qdialect.lowerings.laid_out import identity_order
-from qdialect.ops import shape_of
 from qdialect.ops.constants import element_name
 from qdialect.quant import UniformType, quant_element
 from qdialect.quant.arithmetic import ARITHMETIC_KEY
 from qdialect.raising.errors import Unraisable
-from qdialect.raising.raised import Raised, replace_body
+from qdialect.raising.raised import Conversion, Raised
 from qdialect.raising.tosa import (
     casts,
     contraction,
@@ -52,7 +50,6 @@ from qdialect.raising.tosa import (
 from qdialect.raising.tosa.facts import constant_of, name_of
 from qdialect.raising.tosa.meanings import Meanings
 from qdialect.raising.tosa.raiser import Handler, Raiser
-from qdialect.rewrite.remarks import Remark, key_text, location_text
 from qdialect.weights import DTYPES
 
 _MARKS = (SCALE, ZERO_POINT, AXIS, ORDER, STORAGE)
@@ -96,47 +93,26 @@ class RaiseTosa(ModulePass):
             if not any(name_of(inner) for inner in function.body.walk()):
                 continue
             if len(function.body.blocks) != 1:
-                note(session(ctx), function, "control-flow", "it has branches between blocks")
+                reason = "it has branches between blocks"
+                remarks = session(ctx).remarks
+                remarks.at(function, "refused", self.name, "control-flow", reason)
                 continue
             _Function(session(ctx), function).convert()
 
 
-def note(session: QContext, op: Operation, code: str, reason: str) -> None:
-    """A remark that `op` stays as it is."""
-    session.remarks.add(
-        Remark(
-            "refused",
-            RaiseTosa.name,
-            RaiseTosa.name,
-            location_text(op.location),
-            f"tosa.{name_of(op)}" if name_of(op) else op.name,
-            key_text(op),
-            code=code,
-            reason=reason,
-        )
-    )
-
-
-class _Function:
+class _Function(Conversion[Raiser]):
     """One function, raised beside the one that stands there."""
 
-    def __init__(self, session: QContext, function: FuncOp) -> None:
-        self.session = session
-        self.function = function
+    def __init__(self, at: QContext, function: FuncOp) -> None:
         self.old = function.body.blocks[0]
-        self.meanings = Meanings(session, function, self.old)
-        self.raiser = Raiser(session, self.meanings)
-        self.known = self.raiser.known
+        self.meanings = Meanings(at, function, self.old)
+        super().__init__(RaiseTosa.name, function, Raiser(at, self.meanings))
         for op in self.meanings.disagreeing:
-            note(session, op, "marks", "the scale stated of its result is not what it computes")
+            self.refuse(op, "marks", "the scale stated of its result is not what it computes")
 
     def convert(self) -> None:
         """Build the new block and put it in place of the old one."""
-        block = Block(arg_types=[self._argument(value) for value in self.old.args])
-        for before, after in zip(self.old.args, block.args, strict=True):
-            after.name_hint = before.name_hint
-            rank = len(cast("Any", after.type).get_shape()) if _is_tensor(after.type) else 0
-            self.known[before] = Raised(identity_order(rank), after)
+        block = self.begin([self._argument(value) for value in self.old.args])
         results: list[SSAValue] = []
         for op in self.old.ops:
             self.raiser.source = op
@@ -144,8 +120,9 @@ class _Function:
                 results = [self._returned(value) for value in op.operands]
                 continue
             self._convert(op)
-        block.add_ops([*self.raiser.operations, ReturnOp(*results)])
-        self._commit(block, [value.type for value in results])
+        function, kind = self.function, self.end(block, results)
+        function.arg_attrs = _unmarked(function.arg_attrs, kind.inputs.data)
+        function.res_attrs = _unmarked(function.res_attrs, kind.outputs.data)
 
     def _argument(self, value: SSAValue) -> Attribute:
         stated = self.meanings.stated(value)
@@ -169,39 +146,16 @@ class _Function:
         name = name_of(op)
         if name == "const" or constant_of_arith(op):
             self._constant(op)
-            return
-        if name == "const_shape" or (not name and not op.operands and not op.results):
-            self._keep(op)
-            return
-        handler = handlers().get(name)
-        count = len(self.raiser.operations)
-        try:
-            if handler is None or len(op.results) != 1:
-                raise Unraisable("no-counterpart", "nothing of ours computes the same")
-            operands = [self.known[value] for value in op.operands]
-            raised = handler(self.raiser, op, operands)
-            self._check(op, raised, count)
-        except (Unraisable, VerifyException) as error:  # VerifyException: `nn` refuses
-            code = error.code if isinstance(error, Unraisable) else "invalid"
-            self.raiser.forget(count)
-            if name:
-                note(self.session, op, code, str(error).partition("\n")[0])
-            self._keep(op)
-            return
-        if raised.value is not None and raised.value.name_hint is None:
-            raised.value.name_hint = op.results[0].name_hint
-        self.known[op.results[0]] = raised
+        elif name in ("", "const_shape"):
+            self.keep(op)
+        else:
+            self.attempt(op, lambda: self._raised(op, name))
 
-    def _check(self, op: Operation, raised: Raised, count: int) -> None:
-        """Unraisable where one of the new ops (behind `count` others) is wrong, or the result
-        is not what the op's type says."""
-        self.raiser.check(count)
-        shape = shape_of(op.results[0])
-        fits = len(shape) == raised.rank and all(
-            a == b or a < 0 or b < 0 for a, b in zip(shape, raised.shape, strict=True)
-        )
-        if not fits:
-            raise Unraisable("shape", f"it would have the shape {raised.shape}, not {shape}")
+    def _raised(self, op: Operation, name: str) -> Sequence[Raised]:
+        handler = handlers().get(name)
+        if handler is None or len(op.results) != 1:
+            raise Unraisable("no-counterpart", "nothing of ours computes the same")
+        return [handler(self.raiser, op, [self.known[value] for value in op.operands])]
 
     def _constant(self, op: Operation) -> None:
         (value,) = op.results
@@ -212,28 +166,21 @@ class _Function:
         name = element_name(stored)
         known = array is not None and name in DTYPES and name[:2] not in ("bf", "f8")
         if not known:
-            self._keep(op)
+            self.keep(op)
             return
         assert array is not None
         self.known[value] = Raised(identity_order(array.ndim), None, array, stored)
 
-    def _keep(self, op: Operation) -> None:
-        """The op itself, on plain integers, as TOSA lays them out."""
-        mapped: dict[SSAValue, SSAValue] = {}
-        captured = [v for inner in op.walk() for v in inner.operands if v in self.known]
-        for value in dict.fromkeys(captured):
-            mapped[value] = self._as_it_was(value)
-        copy = op.clone(mapped)
-        for name in (*_MARKS, MARKED_KEY):
-            if name != MARKED_KEY:
-                copy.attributes.pop(name, None)
-        self.raiser.append(copy)
-        for before, after in zip(op.results, copy.results, strict=True):
-            rank = len(shape_of(after)) if _is_tensor(after.type) else 0
-            self.known[before] = Raised(identity_order(rank), after)
+    @override
+    def keep(self, op: Operation) -> Operation:
+        """The op itself, on plain integers."""
+        copy = super().keep(op)
+        for name in _MARKS:
+            copy.attributes.pop(name, None)
+        return copy
 
-    def _as_it_was(self, value: SSAValue) -> SSAValue:
-        """A value with the type that the op has for it."""
+    @override
+    def as_it_was(self, value: SSAValue) -> SSAValue:
         x = self.known[value]
         if not _is_tensor(value.type):
             assert x.value is not None
@@ -244,11 +191,6 @@ class _Function:
         if x.array is not None:
             return self.raiser.tosa_constant(x)
         return self.raiser.plain(x)
-
-    def _commit(self, block: Block, results: Sequence[Attribute]) -> None:
-        function, kind = self.function, replace_body(self.function, block, results)
-        function.arg_attrs = _unmarked(function.arg_attrs, kind.inputs.data)
-        function.res_attrs = _unmarked(function.res_attrs, kind.outputs.data)
 
 
 def constant_of_arith(op: Operation) -> bool:

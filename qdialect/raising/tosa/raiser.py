@@ -21,8 +21,6 @@ class Raiser(Builder):
     def __init__(self, session: QContext, meanings: Meanings) -> None:
         super().__init__(session)
         self.meanings = meanings
-        self.known: dict[SSAValue, Raised] = {}
-        """What each value of the function is so far."""
         self._constants: dict[tuple[bytes, Attribute], SSAValue] = {}
 
     def tosa_constant(self, x: Raised) -> SSAValue:

@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import BFloat16Type, ComplexType, IntegerType, Signed
 from xdsl.ir import Attribute
 
 from qdialect.quant import element_type, quant_element
+from qdialect.reference.small_floats import is_small_float, width_of_float
 from qdialect.reference.stablehlo.call import wrapped
-from qdialect.reference.stablehlo.small_floats import is_small_float, width_of_float
 from qdialect.reference.values import Array, Evaluation
 
 

@@ -177,7 +177,7 @@ def wrapped(values: Array, kind: Attribute) -> Array:
 
 def as_element(values: Array, kind: Attribute, evaluation: Evaluation) -> Array:
     """A value computed in numpy as one of a type; see `Call.stored`."""
-    from qdialect.reference.stablehlo.small_floats import encoded, is_small_float
+    from qdialect.reference.small_floats import encoded, is_small_float
 
     values = np.asarray(values)
     if is_integer(kind):
@@ -194,7 +194,7 @@ def as_element(values: Array, kind: Attribute, evaluation: Evaluation) -> Array:
 
 def as_numbers(values: Array, kind: Attribute) -> Array:
     """A runtime value as numpy computes with it: small floats decoded, f16 widened."""
-    from qdialect.reference.stablehlo.small_floats import decoded, is_small_float
+    from qdialect.reference.small_floats import decoded, is_small_float
 
     name = str(element_type(kind))
     if is_small_float(name):

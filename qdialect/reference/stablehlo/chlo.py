@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from qdialect.errors import UnsupportedError
+from qdialect.reference.small_floats import is_small_float
 from qdialect.reference.stablehlo import special
 from qdialect.reference.stablehlo.call import Call, Function, width_of, wrapped
 from qdialect.reference.stablehlo.elementwise import FUNCTIONS, double, numeric
-from qdialect.reference.stablehlo.small_floats import is_small_float
 from qdialect.reference.values import Array
 
 

@@ -16,15 +16,12 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.dialects.attributes import keyword_of, required
 from qdialect.ops.tensor_attributes import tensor_attribute_array, tensor_attribute_type
-from qdialect.qparams import Storage
 from qdialect.quant import element_type, quant_element
-from qdialect.reference.codes import codes_of
+from qdialect.reference.small_floats import decoded, encoded, is_small_float
 from qdialect.reference.values import Array, Evaluation
 
 Doubles = NDArray[np.float64]
 Longs = NDArray[np.int64]
-
-_SMALL_FLOATS = ("f8E4M3FN", "f8E5M2", "f4E2M1FN")
 
 
 # -- attributes ---------------------------------------------------------------------
@@ -66,8 +63,8 @@ def width_of(type: Attribute) -> int:
 def reals(array: Array, type: Attribute) -> Doubles:
     """Numbers of a float type as doubles, exactly; of an integer type up to 53 bits."""
     name = str(element_type(type))
-    if name in _SMALL_FLOATS and array.dtype == np.uint8:
-        return codes_of(Storage.of(name)).read(array)
+    if is_small_float(name) and array.dtype == np.uint8:
+        return decoded(array, name).astype(np.float64)
     return array.astype(np.float64)
 
 
@@ -84,8 +81,8 @@ def result(op: Operation, values: Array, evaluation: Evaluation, number: int = 0
 def stored(values: Array, type: Attribute, evaluation: Evaluation) -> Array:
     """Numbers in a type: floats rounded to nearest even, integers by their lowest bits."""
     if is_float(type):
-        if str(element_type(type)) in _SMALL_FLOATS:
-            return small_floats(values.astype(np.float64), str(element_type(type)))
+        if is_small_float(name := str(element_type(type))):
+            return encoded(values, name)
         return evaluation.as_float(values, type)
     return wrapped(values, type, evaluation)
 
@@ -105,28 +102,6 @@ def bounds(type: Attribute, unsigned: bool = False) -> tuple[int, int]:
     """The smallest and the largest integer of a type."""
     width = width_of(type)
     return (0, (1 << width) - 1) if unsigned else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
-
-
-def small_floats(values: Doubles, name: str) -> Array:
-    """The bits of the nearest numbers of a float format of 8 bits or fewer; what is beyond the
-    largest becomes infinite, or NaN where the format has no infinity (f4 saturates)."""
-    codes = codes_of(Storage.of(name))
-    numbers, places = codes.levels
-    middles = (numbers[:-1] + numbers[1:]) / 2
-    below = np.searchsorted(middles, values)
-    inner = np.minimum(below, len(middles) - 1)
-    tie = (below < len(middles)) & (values == middles[inner])
-    below = np.where(tie & (places[below] % 2 == 1), below + 1, below)
-    bits = places[below].astype(np.uint8)
-    sign = np.where(np.signbit(values), 1 << (3 if name.startswith("f4") else 7), 0)
-    bits = np.where(numbers[below] == 0, sign, bits)
-    step = numbers[-1] - numbers[-2]
-    if not name.startswith("f4"):
-        beyond = np.abs(values) >= numbers[-1] + step / 2
-        infinite = 0x7C if name == "f8E5M2" else 0x7F
-        bits = np.where(beyond, sign | infinite, bits)
-        bits = np.where(np.isnan(values), 0x7E if name == "f8E5M2" else 0x7F, bits)
-    return bits.astype(np.uint8)
 
 
 def zero_point(array: Array, unsigned: bool = False) -> int:

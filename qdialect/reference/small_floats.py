@@ -45,8 +45,8 @@ def is_small_float(name: str) -> bool:
 
 
 @cache
-def _values(name: str) -> NDArray[np.float64]:
-    """What each pattern means."""
+def meanings(name: str) -> NDArray[np.float64]:
+    """What each pattern of bits means."""
     if name == _POWERS:
         powers = np.ldexp(np.ones(256), np.arange(256) - 127)
         powers[255] = np.nan
@@ -69,17 +69,17 @@ def _values(name: str) -> NDArray[np.float64]:
 
 def width_of_float(name: str) -> int:
     """The bits of a small float."""
-    return int(_values(name).size).bit_length() - 1
+    return int(meanings(name).size).bit_length() - 1
 
 
 def decoded(bits: Array, name: str) -> NDArray[np.float32]:
     """Patterns as the floats they are; f32 has all of them."""
-    return _values(name)[bits.astype(np.int64)].astype(np.float32)
+    return meanings(name)[bits.astype(np.int64)].astype(np.float32)
 
 
 def encoded(values: Array, name: str) -> NDArray[np.uint8]:
     """The patterns nearest to floats of any precision, ties to the even pattern."""
-    meaning = _values(name)
+    meaning = meanings(name)
     half = meaning.size if name == _POWERS else meaning.size // 2
     codes = np.flatnonzero(np.isfinite(meaning[:half]))
     levels = meaning[codes]
@@ -93,7 +93,9 @@ def encoded(values: Array, name: str) -> NDArray[np.uint8]:
     step = levels[-1] - levels[-2]
     beyond = magnitude >= levels[-1] + step / 2
     infinite = np.flatnonzero(np.isinf(meaning[:half]))
-    undefined = np.flatnonzero(np.isnan(meaning))
+    undefined = np.flatnonzero(np.isnan(meaning[:half]))
+    if not undefined.size:
+        undefined = np.flatnonzero(np.isnan(meaning))
     if infinite.size:
         result = np.where(beyond, infinite[0], result)
     elif undefined.size:
@@ -103,5 +105,6 @@ def encoded(values: Array, name: str) -> NDArray[np.uint8]:
         negative &= (result != 0) & ~beyond
     result = result + np.where(negative, half, 0)
     if undefined.size:
-        result = np.where(np.isnan(values), undefined[0], result)
+        # The quiet one.
+        result = np.where(np.isnan(values), undefined[undefined.size // 2], result)
     return result.astype(np.uint8)
