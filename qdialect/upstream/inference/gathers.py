@@ -66,7 +66,7 @@ class _Numbers(NamedTuple):
         sizes = tuple(shape[d] for d in self.batches)
         must_fit("batches of indices", tuple(indices[d] for d in self.index_batches), sizes)
         count = 1 if self.vector == len(indices) else indices[self.vector]
-        must_be("numbers of an index", count, len(self.mapped), -1)
+        must_fit("an index", (count,), (len(self.mapped),))
 
     def others(self, indices: Shape) -> Shape:
         """The extents of indices but along the dimension in which an index lies."""

@@ -257,7 +257,7 @@ def _rescale(v: View) -> None:
         return
     demand(shape or not each, "per_channel must be false for a scalar")
     for name in ("multiplier", "shift"):
-        must_be(f"number of {name}s", v.extents(name, 1)[0], shape[-1] if each else 1, -1)
+        must_fit(name, v.shape(name), (shape[-1] if each else 1,))
 
 
 # -- movement -----------------------------------------------------------------------
