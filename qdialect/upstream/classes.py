@@ -140,12 +140,14 @@ def _verify(op: Operation) -> None:
             continue
         if entry.name not in op.properties and entry.name not in op.attributes:
             raise VerifyException(f"requires attribute '{entry.name}'")
-    check_types(op, row)
+    named = check_types(op, row)
     check(op)
-    infer(op, row)
+    infer(op, named)
 
 
 def _verify_count(values: tuple[Value, ...], count: int, word: str) -> None:
+    if count == len(values):
+        return
     least = sum(not value.repeat for value in values)
     exact = least == len(values)
     if count < least or (exact and count > least):

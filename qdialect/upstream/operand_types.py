@@ -44,38 +44,34 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.upstream.shapes import RANKED, SHAPED, element_or_self, layout_of, shape_of
-from qdialect.upstream.states import groups
+from qdialect.upstream.shapes import (
+    RANKED,
+    SHAPED,
+    element_or_self,
+    layout_of,
+    remembered,
+    shape_of,
+    storage_text,
+)
+from qdialect.upstream.states import groups, named_values, parts_of
 from qdialect.upstream.table import Row
 from qdialect.upstream.traits import TRAITS
 
 FOLDER = Path(__file__).parent / "constraints"
-MOST_TYPES = 1 << 14
-"""The memory of types is emptied when it has so many."""
 
 _Test = Callable[[Attribute], "bool | None"]
 
 
 class Constraint:
-    """What a type or attribute must be; it remembers the types it was asked about."""
+    """What a type or attribute must be; `allows` remembers the types it was asked about."""
 
     def __init__(self, predicate: str, name: str) -> None:
         self.name = name
         self._predicate = predicate
-        #: by `id` of the type, which the entry refers to so that the `id` stays unique
-        self._known: dict[int, tuple[Attribute, bool]] = {}
-
-    def allows(self, kind: Attribute) -> bool:
-        """Whether a type may be what upstream demands."""
-        known = self._known.get(id(kind))
-        if known is None:
-            if len(self._known) >= MOST_TYPES:
-                self._known.clear()
-            known = self._known[id(kind)] = kind, self.holds(kind)
-        return known[1]
+        self.allows = remembered(self.holds)
 
     def holds(self, attribute: Attribute) -> bool:
-        """The same of an attribute, which is not remembered."""
+        """Whether a type or attribute may be what upstream demands."""
         return self._test(attribute) is not False
 
     @cached_property
@@ -146,45 +142,44 @@ def _table(
     return found["type"], found["attr"], rows
 
 
-def check_types(op: Operation, row: Row) -> None:
-    """VerifyException unless the types and attributes in `op` are what upstream demands."""
+Named = Mapping[str, Sequence[SSAValue]]
+
+
+def check_types(op: Operation, row: Row) -> Named:
+    """The operands and results of `op` by the names that its row has for them; VerifyException
+    unless their types and the attributes are what upstream demands."""
     found = demands(op.name)
     if found is None:
-        return
+        parts = parts_of(row, op)
+        return {**parts.operands, **parts.results}
     for name, constraint in found.attributes.items():
         attribute = op.properties.get(name, op.attributes.get(name))
         if attribute is not None and not constraint.holds(attribute):
             raise VerifyException(
                 f"attribute '{name}' failed to satisfy constraint: {constraint.name}"
             )
-    operands = groups(op, row, "operand")
-    results = groups(op, row, "result")
-    for word, members, constraints, values in (
-        ("operand", operands, found.operands, row.operands),
-        ("result", results, found.results, row.results),
+    named: dict[str, Sequence[SSAValue]] = {}
+    for word, constraints, values in (
+        ("operand", found.operands, row.operands),
+        ("result", found.results, row.results),
     ):
-        index = 0
+        index, members = 0, named_values(values, groups(op, row, word))
+        named.update(members)
         if len(constraints) != len(values):
             continue
-        for group, constraint, value in zip(members, constraints, values, strict=True):
-            for member in group:
+        for constraint, value in zip(constraints, values, strict=True):
+            for member in members[value.name]:
                 if not constraint.allows(member.type):
                     many = "variadic of " if value.repeat.startswith("*") else ""
                     raise VerifyException(
                         f"{word} #{index} must be {many}{constraint.name}, but got '{member.type}'"
                     )
                 index += 1
-    named = dict(
-        zip(
-            [value.name for value in (*row.operands, *row.results)],
-            [*operands, *results],
-            strict=True,
-        )
-    )
     for match in found.matches:
         _check_match(op, match, named)
     for trait in found.traits:
         TRAITS[trait](op)
+    return named
 
 
 # -- predicates -----------------------------------------------------------------
@@ -273,7 +268,7 @@ def _leaf(word: str) -> _Test:
     if key == "dense-array":
         return lambda attribute: (
             isinstance(attribute, DenseArrayBase)
-            and str(cast("DenseArrayBase[Any]", attribute).elt_type) == argument
+            and storage_text(cast("DenseArrayBase[Any]", attribute).elt_type) == argument
         )
     number = int(argument)
     if key in ("signless", "unsigned"):
@@ -381,7 +376,7 @@ _PLAIN: Mapping[str, _Test] = {
 # -- what types have in common ----------------------------------------------------
 
 
-def _check_match(op: Operation, match: Match, named: Mapping[str, Sequence[SSAValue]]) -> None:
+def _check_match(op: Operation, match: Match, named: Named) -> None:
     kinds: list[Attribute] = []
     for name in match.values:
         if name in named:

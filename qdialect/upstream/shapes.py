@@ -7,8 +7,9 @@ An extent that is not known is -1, and a shape without a rank is None:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import (
     IntegerType,
@@ -25,8 +26,30 @@ SHAPED = (TensorType, VectorType, MemRefType, UnrankedTensorType, UnrankedMemRef
 RANKED = (TensorType, VectorType, MemRefType)
 
 Shape = tuple[int, ...]
+MOST_TYPES = 1 << 14
+"""The memory of types is emptied when it has so many."""
+
+T = TypeVar("T")
 
 
+def remembered(function: Callable[[Attribute], T]) -> Callable[[Attribute], T]:
+    """The function, which remembers the types it was asked about by their `id`; an entry refers
+    to its type so that the `id` stays unique."""
+    known: dict[int, tuple[Attribute, T]] = {}
+
+    @wraps(function)
+    def asked(kind: Attribute) -> T:
+        entry = known.get(id(kind))
+        if entry is None:
+            if len(known) >= MOST_TYPES:
+                known.clear()
+            entry = known[id(kind)] = kind, function(kind)
+        return entry[1]
+
+    return asked
+
+
+@remembered
 def shape_of(kind: Attribute) -> Shape | None:
     """The shape of a type that has one; () of a scalar, None of a type without a rank."""
     if isinstance(kind, UnrankedTensorType | UnrankedMemRefType):
@@ -50,6 +73,12 @@ def storage_of(kind: Attribute) -> Attribute:
     )
 
 
+@remembered
+def storage_text(kind: Attribute) -> str:
+    """The same as text."""
+    return str(storage_of(kind))
+
+
 def layout_of(kind: Attribute) -> str:
     """How a quantized element type has its scales (`tensor`, `axis`, `block`); empty for others."""
     return cast("Any", kind).data.layout.value if kind.name == "quant.uniform" else ""
@@ -57,7 +86,9 @@ def layout_of(kind: Attribute) -> str:
 
 def fit(*shapes: Shape | None) -> bool:
     """Whether shapes may be equal: ranks are, and extents where both are known."""
-    known = [shape for shape in shapes if shape is not None]
+    known = {shape for shape in shapes if shape is not None}
+    if len(known) < 2:
+        return True
     if len({len(shape) for shape in known}) > 1:
         return False
     return all(len({n for n in extents if n >= 0}) <= 1 for extents in zip(*known, strict=True))

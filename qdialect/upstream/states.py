@@ -203,14 +203,15 @@ class Parts(NamedTuple):
 def parts_of(row: Row, op: Operation) -> Parts:
     """The parts of `op`; VerifyException when it has others than its row says."""
     return Parts(
-        _named(row.operands, groups(op, row, "operand")),
-        _named(row.results, groups(op, row, "result")),
-        _named(row.regions, _divided(op.regions, row.regions, "region")),
-        _named(row.successors, _divided(op.successors, row.successors, "successor")),
+        named_values(row.operands, groups(op, row, "operand")),
+        named_values(row.results, groups(op, row, "result")),
+        named_values(row.regions, _divided(op.regions, row.regions, "region")),
+        named_values(row.successors, _divided(op.successors, row.successors, "successor")),
     )
 
 
-def _named(values: Sequence[Value], parts: Sequence[Any]) -> dict[str, Any]:
+def named_values(values: Sequence[Value], parts: Sequence[Any]) -> dict[str, Any]:
+    """The parts of an op by the names of the row."""
     return {value.name: part for value, part in zip(values, parts, strict=True)}
 
 
@@ -219,7 +220,7 @@ def groups(op: Operation, row: Row, word: str) -> list[Sequence[SSAValue]]:
     values, members = (
         (row.operands, op.operands) if word == "operand" else (row.results, op.results)
     )
-    sizes: Sequence[int] | None = None
+    members, sizes = tuple(members), None
     if f"{word}-segments" in row.traits:
         key = f"{word}SegmentSizes"
         segments = op.properties.get(key, op.attributes.get(key))

@@ -18,7 +18,13 @@ from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    TensorType,
+    UnrankedTensorType,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -155,6 +161,8 @@ class _Function(Conversion[Raiser]):
         handler = handlers().get(name)
         if handler is None or len(op.results) != 1:
             raise Unraisable("no-counterpart", "nothing of ours computes the same")
+        if any(isinstance(v.type, UnrankedTensorType) for v in (*op.operands, *op.results)):
+            raise Unraisable("dynamic-shape", "a value has no rank")
         return [handler(self.raiser, op, [self.known[value] for value in op.operands])]
 
     def _constant(self, op: Operation) -> None:

@@ -95,7 +95,7 @@ class Meanings:
                 self._stated.setdefault(found[0].operands[0], params)
         values = [*block.args, *(r for op in block.ops for r in op.results)]
         for value in values:
-            if _width(value.type):
+            if width_of(value.type):
                 self._groups[value] = _Group(stated=self._stated.get(value))
         operations = list(block.ops)
         for op in operations:
@@ -149,7 +149,7 @@ class Meanings:
         if stated is not None:
             return stated.storage
         sign = "u" if self._zero_root(value) in self._unsigned else "i"
-        return Storage.of(f"{sign}{_width(value.type)}")
+        return Storage.of(f"{sign}{width_of(value.type)}")
 
     # -- zero points --------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Meanings:
         operands = op.operands if name_of(op) in _ALL_OPERANDS else op.operands[:1]
         for operand in operands:
             a, b = self._zero_root(operand), self._zero_root(result)
-            if a is not b and _width(operand.type):
+            if a is not b and width_of(operand.type):
                 self._zeros[b] = a
 
     def _tie_zeros(self, operations: list[Operation]) -> None:
@@ -192,7 +192,7 @@ class Meanings:
         }.get(name, ())
         for operand, place in places:
             value = op.results[0] if operand < 0 else op.operands[operand]
-            if place >= len(op.operands) or not _width(op.operands[place].type):
+            if place >= len(op.operands) or not width_of(op.operands[place].type):
                 continue
             if constant_of(op.operands[place], self.session) is not None:
                 yield value, number(op, place, self.session), False
@@ -285,7 +285,7 @@ class Meanings:
         for value, group in self._groups.items():
             if group.stated is not None and group.stated.is_per_tensor:
                 self._scale_alike.setdefault(_root(self._alike, value), group.stated.scale)
-        narrow = [v for v in self._groups if _width(v.type) <= 16]
+        narrow = [v for v in self._groups if width_of(v.type) <= 16]
         for value in narrow:
             root, ratio = self._groups[value].root()
             if root.scale is None and not self._is_product(value):
@@ -315,7 +315,7 @@ def _slack(multiplier: int) -> Fraction:
     return Fraction(max(used, 1)) + multiplier * _CLOSE
 
 
-def _width(kind: Attribute) -> int:
+def width_of(kind: Attribute) -> int:
     """The bits of the integers of a tensor; 0 of other types, booleans and i64."""
     if not isinstance(kind, TensorType):
         return 0
@@ -351,7 +351,7 @@ def _one(value: SSAValue, mark: Attribute | None) -> Iterator[tuple[SSAValue, QP
     element = quant_element(value.type) or (None if mark is None else quant_element(mark))
     if element is None or element.qparams.layout.value == "block":
         return
-    params, width = element.qparams, _width(value.type)
+    params, width = element.qparams, width_of(value.type)
     if params.storage.width != width and width:
         # Codes of fewer bits are laid out in 8, signed.
         params = params.with_storage(f"i{width}")

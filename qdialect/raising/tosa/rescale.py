@@ -14,6 +14,7 @@ from qdialect.quant.rescale import MAX_SHIFT
 from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised
 from qdialect.raising.tosa.facts import Rescaling
+from qdialect.raising.tosa.meanings import width_of
 from qdialect.raising.tosa.raiser import Handler, Raiser
 
 _WIDTHS = (8, 16, 32)
@@ -29,8 +30,7 @@ def rescaled(r: Raiser, op: Operation, x: Raised, result: SSAValue, given: Resca
     value = op.operands[0]
     if given.rounding is None:
         raise Unraisable("rounding", "it rounds as nothing of ours does")
-    widths = (r.meanings.storage(value).width, r.meanings.storage(result).width)
-    if any(width not in _WIDTHS for width in widths):
+    if any(width_of(v.type) not in _WIDTHS for v in (value, result)):
         raise Unraisable("storage", "it has integers of 48 bits, or of fewer than 8")
     if any(m < 0 or not 0 <= k <= MAX_SHIFT for m, k in given.pairs):
         raise Unraisable("shift", "a multiplier or shift is out of range")
@@ -40,9 +40,8 @@ def rescaled(r: Raiser, op: Operation, x: Raised, result: SSAValue, given: Resca
     stored = r.typed(x, source)
     multipliers, shifts = zip(*given.pairs, strict=True)
     kind = TensorType(UniformType(target), list(shape_of(stored)))
-    new = r.append(RescaleOp(stored, kind, given.rounding, multipliers, shifts))
-    new.verify_()
-    return Raised(x.order, new.results[0])
+    new = RescaleOp(stored, kind, given.rounding, multipliers, shifts)
+    return Raised(x.order, r.append(new).results[0])
 
 
 def with_sign(params: QParams, unsigned: bool) -> QParams:

@@ -9,8 +9,8 @@ from importlib import import_module
 from xdsl.ir import Attribute, Operation
 
 from qdialect.upstream.inference.view import Inferred, Rule, View, demand
+from qdialect.upstream.operand_types import Named
 from qdialect.upstream.shapes import fit, listed, shape_of
-from qdialect.upstream.table import Row
 from qdialect.upstream.traits import inferred_as
 
 DIALECTS = frozenset(("tosa", "stablehlo"))
@@ -22,13 +22,13 @@ def _rules(dialect: str) -> Mapping[str, Rule]:
     return import_module(f"qdialect.upstream.inference.{dialect}").RULES
 
 
-def check(op: Operation, row: Row) -> None:
+def check(op: Operation, named: Named) -> None:
     """VerifyException unless the results of `op` are what its operands and attributes give."""
     dialect, _, name = op.name.partition(".")
     rule = _rules(dialect).get(name) if dialect in DIALECTS else None
     if rule is None:
         return
-    found = rule(View(op, row)) or ()
+    found = rule(View(op, named)) or ()
     if len(found) > len(op.results):
         demand(False, f"must have {len(found)} results, but has {len(op.results)}")
     for inferred, result in zip(found, op.results, strict=False):

@@ -37,6 +37,7 @@ from qdialect.upstream.shapes import (
     listed,
     merged,
     shape_of,
+    storage_text,
 )
 
 _SUMS = {
@@ -67,7 +68,7 @@ def _zero_points(v: View, *names: str) -> None:
     for name in names:
         must_be(f"type of {name}_zp", v.storage(f"{name}_zp"), v.storage(name))
         zero = v.constant(f"{name}_zp")
-        if zero and str(v.element(f"{name}_zp")) != "i8":
+        if zero and zero[0] and str(v.element(f"{name}_zp")) != "i8":
             must_be(f"{name}_zp of type {v.storage(name)}", zero[0], 0)
 
 
@@ -199,7 +200,7 @@ def _clamp(v: View) -> None:
     bounds: list[Any] = [v.attribute(f"{end}_val") for end in ("min", "max")]
     for bound in bounds:
         typed = isinstance(bound, FloatAttr | IntegerAttr)
-        kind = str(cast("Any", bound).type) if typed else bound
+        kind = storage_text(cast("Any", bound).type) if typed else bound
         must_be("type of min_val and max_val", kind, element)
     low, high = (bound.value.data for bound in bounds)
     if element == "i1":

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects import attributes
-from qdialect.upstream.operand_types import groups
-from qdialect.upstream.shapes import Shape, element_or_self, fit, listed, shape_of, storage_of
-from qdialect.upstream.table import Row
+from qdialect.upstream.operand_types import Named
+from qdialect.upstream.shapes import Shape, element_or_self, fit, listed, shape_of, storage_text
 
 MOST_NUMBERS = 1 << 12
 """Constants with more elements are not read."""
@@ -86,12 +85,8 @@ Rule = Callable[["View"], Results]
 class View:
     """The parts of an op by the names that its row has for them."""
 
-    def __init__(self, op: Operation, row: Row) -> None:
-        self.op = op
-        self._values: dict[str, Sequence[SSAValue]] = {}
-        for word, values in (("operand", row.operands), ("result", row.results)):
-            names = [value.name for value in values]
-            self._values.update(zip(names, groups(op, row, word), strict=True))
+    def __init__(self, op: Operation, named: Named) -> None:
+        self.op, self._values = op, named
 
     # types
 
@@ -127,7 +122,7 @@ class View:
 
     def storage(self, name: str) -> str:
         """Its element type as text; of quantized numbers that of what is stored."""
-        return str(storage_of(self.kind(name)))
+        return storage_text(self.kind(name))
 
     def like(self, name: str) -> Inferred:
         """A result of its shape and element type."""
