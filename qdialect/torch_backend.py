@@ -3,7 +3,8 @@
 A graph that dynamo captured is exported, read, optimized and made a session when it first runs,
 once for each combination of extents.  What cannot be is run as PyTorch runs it, with the reason
 in `report` and on the logger `qdialect.torch_backend`; so is a graph whose first results are not
-those of PyTorch.  Inputs and results share their memory with the runtime.
+those of PyTorch.  Inputs and results share their memory with the runtime, which is in this process
+once the graph has run in another one.
 """
 
 from __future__ import annotations
@@ -183,9 +184,11 @@ class _Session:
         with torch.no_grad():
             exported = torch.export.export(_closed(graph, inputs, self._given), tuple(taken))
         _check_outputs(exported)
-        self._engine, self.ops, self.quantized = _engine(exported, numerics, threads)
-        if len(self._engine.inputs) != len(taken):
+        engine, self.ops, self.quantized = _engine(exported, numerics, threads)
+        if len(engine.inputs) != len(taken):
             raise _Fallback("some of its inputs are read by nothing")
+        engine.run(dict(zip(engine.inputs, map(_array, taken), strict=True)))
+        self._model = engine.in_this_process()
 
     def is_current(self, inputs: Sequence[Any]) -> bool:
         """Whether weights are what they were when they became constants."""
@@ -193,10 +196,8 @@ class _Session:
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         torch = package("torch")
-        taken = (inputs[n].detach().contiguous().numpy() for n in self._given)
-        names = self._engine.inputs
-        found = self._engine.run(dict(zip(names, taken, strict=True)))
-        return tuple(torch.from_numpy(found[name]) for name in self._engine.outputs)
+        found = self._model.run([_array(inputs[n]) for n in self._given])
+        return tuple(map(torch.from_numpy, found))
 
 
 def _difference(expected: Sequence[Any], found: Sequence[Any]) -> str | None:
@@ -225,6 +226,10 @@ def _sqnr(reference: Any, found: Any) -> float:
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, package("torch").Tensor)
+
+
+def _array(tensor: Any) -> Any:
+    return tensor.detach().contiguous().numpy()
 
 
 def _is_weight(value: Any) -> bool:
@@ -293,7 +298,7 @@ def _check_outputs(exported: Any) -> None:
 
 
 def _engine(exported: Any, numerics: str, threads: int) -> tuple[OrtEngine, int, int]:
-    """The session, how many ops it was made of, and how many of these are on codes."""
+    """The engine, how many ops it was made of, and how many of these are on codes."""
     from qdialect.api import from_torch, optimize
     from qdialect.dialects.torch import TorchNodeOp
     from qdialect.formats.onnx.write import OrtEngine, write_model

@@ -63,6 +63,7 @@ MAY_IMPORT["testing"] = MAY_IMPORT["cli"] | {"cli"}
 """What a part may import, wherever in a file the import stands."""
 
 MODULES: dict[str, frozenset[str]] = {
+    "formats": frozenset({"qdialect.engines.child", "qdialect.engines.model_child"}),
     "qparams": frozenset({"qdialect.numerics.float_text"}),
     "reference": frozenset({"qdialect.qparams", "qdialect.numerics.rounding"}),
     "workflows": frozenset({"qdialect"}),
@@ -71,7 +72,7 @@ MODULES: dict[str, frozenset[str]] = {
 }
 """Single modules a part may import besides. The package itself has the version. Float formats
 are a leaf, and scales are held in one. The interpreter checks the numerics, so of them it uses
-only the definition of rounding."""
+only the definition of rounding. ONNX Runtime runs in the process that other engines run in."""
 
 LEAVES = ("qdialect.numerics.float_text", "qdialect.numerics.rounding")
 """Modules that import nothing of ours."""

@@ -336,6 +336,7 @@ def _summary(result: Quantized, sensitive: int) -> str:
         text += table(step_rows(result.steps), {1: True, 3: True})
     if result.raced is not None:
         text += _race_summary(result.raced, result.answer)
+    text += result.unraced
     if result.ranking:
         rows = [("quantized alone", "SQNR")]
         rows += [(entry.key, f"{entry.sqnr:.1f} dB") for entry in result.ranking[: sensitive + 5]]

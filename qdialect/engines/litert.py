@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.context import QContext
-from qdialect.engines.child import Child
+from qdialect.engines.child import NUMBERS, Child
 from qdialect.errors import InputError, Where
 from qdialect.formats.tflite.from_module import module_file
 from qdialect.formats.tflite.read import read_file
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "litert-xnn"
 SUFFIXES = (".tflite", ".circle")
-_NUMBERS = count()
 _LEAST_RUNS = 1
 
 
@@ -105,21 +103,15 @@ class InChild:
         self.engine, self.threads = engine, threads
         self.name = name or (f"'{source.name}'" if isinstance(source, Path) else "the model")
         self.child = new_child(engine) if child is None else child
-        self._id, arrays = next(_NUMBERS), list[Any]()
-        if isinstance(source, bytes):
-            arrays = [np.frombuffer(source, np.uint8)]
-        elif not source.is_file():
-            raise InputError("no such file", where=Where(str(source)), code="unreadable-file")
-        header = {
-            "do": "load",
-            "id": self._id,
-            "engine": engine,
-            "file": None if isinstance(source, bytes) else str(source.absolute()),
-            "threads": threads,
-            "optimize": optimize,
-        }
+        self._id, given = next(NUMBERS), source
+        if isinstance(source, Path):
+            if not source.is_file():
+                raise InputError("no such file", where=Where(str(source)), code="unreadable-file")
+            given = str(source.absolute())
+        ask = {"do": "load", "id": self._id, "engine": engine}
+        ask |= {"threads": threads, "optimize": optimize}
         try:
-            found = self.child.ask(header, arrays, doing=f"loading {self.name}")[0]
+            found = self.child.ask(ask, [given], doing=f"loading {self.name}")[0]
         except InputError as error:
             if isinstance(source, Path) and error.where is None:
                 error.where = Where(str(source))
@@ -139,8 +131,8 @@ class InChild:
             {"do": "run", "id": self._id}, taken, doing=f"running {self.name}"
         )
         return [
-            _widened(array) if name == "bfloat16" else array
-            for array, (_, name, _) in zip(found, header["arrays"], strict=True)
+            _widened(array) if form["name"] == "bfloat16" else array
+            for array, form in zip(found, header["arrays"], strict=True)
         ]
 
     def nanoseconds(
@@ -183,8 +175,7 @@ class InChild:
 
     def close(self) -> None:
         """Forget the model."""
-        if self.child.alive:
-            self.child.ask({"do": "forget", "id": self._id}, doing=f"leaving {self.name}")
+        self.child.forgotten.append(self._id)
 
 
 def _widened(array: Array) -> Array:

@@ -17,6 +17,7 @@ import sysconfig
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 
 from qdialect.errors import InputError, UsageError, printable
@@ -91,15 +92,28 @@ def workspace(engine: str) -> Generator[Path]:
 
 def time_limit() -> float:
     """How many seconds a command may take: `QDIALECT_ENGINE_TIMEOUT`, or 1200."""
-    setting = os.environ.get("QDIALECT_ENGINE_TIMEOUT")
+    return _positive("QDIALECT_ENGINE_TIMEOUT", "seconds") or _TIMEOUT
+
+
+def memory_limit() -> int:
+    """How many bytes a runtime may take: `QDIALECT_ENGINE_MEMORY` gigabytes, or three quarters of
+    what the machine has."""
+    gigabytes = _positive("QDIALECT_ENGINE_MEMORY", "gigabytes")
+    if gigabytes is not None:
+        return min(int(gigabytes * 1e9), 1 << 62)
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4
+
+
+def _positive(variable: str, unit: str) -> float | None:
+    setting = os.environ.get(variable)
     if setting is None:
-        return _TIMEOUT
+        return None
     try:
         limit = float(setting)
     except ValueError:
         limit = 0.0
-    if not limit > 0:
-        raise UsageError(f"QDIALECT_ENGINE_TIMEOUT is a number of seconds, not '{setting}'")
+    if not 0 < limit < inf:
+        raise UsageError(f"{variable} is a number of {unit}, not '{setting}'")
     return limit
 
 

@@ -294,7 +294,9 @@ class BudgetedLoop(Loop):
         exact = [budget for budget in self.request.budgets if budget.what != "latency"]
         milliseconds, ratio = math.nan, math.nan
         if not exact:
-            lap = self.race(dict.fromkeys((FLOAT, name)), self.seconds / 4).laps[name]
+            lap = self.race(dict.fromkeys((FLOAT, name)), self.seconds / 4).laps.get(name)
+            if lap is None:
+                return False
             milliseconds, ratio = lap.milliseconds, lap.ratio
         outcome = self._outcome(name, milliseconds, ratio)
         return all(b.meets(outcome, self._of_float) for b in exact or self.request.budgets)

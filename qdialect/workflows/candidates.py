@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation
 
 from qdialect.dialects.onnx import OUTPUTS, string_list
-from qdialect.errors import QError, UsageError
+from qdialect.errors import InputError, QError, UsageError
 from qdialect.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.quantization.apply_profile import apply_profile
@@ -306,7 +306,9 @@ class Loop(ABC):
         for name in [name for name in self.tried if name not in alive]:
             self.notes.append(f"{name} is no candidate: dead output {self._of(name).dead[0]}")
         raced = self.race(alive, self.seconds)
-        order = sorted(alive, key=lambda name: (name != FLOAT, -self._of(name).worst_db))
+        if not raced.laps:
+            raise InputError(next(iter(raced.failed.values())), code="engine-failed")
+        order = sorted(raced.laps, key=lambda name: (name != FLOAT, -self._of(name).worst_db))
         if self.builder.recipe.asks_for_codes:
             order = [name for name in order if name not in (FLOAT, FLOAT_OPTIMIZED)] or order
         chosen = self.tried[self.choose(raced, order)].candidate
@@ -425,10 +427,15 @@ class Loop(ABC):
             yield dict(zip(names, interface.floats(given), strict=True))
 
     def race(self, names: Iterable[str], seconds: float) -> Race:
-        """Candidates in turns on the first sample, each with what it takes."""
+        """Candidates in turns on the first sample, each with what it takes; those that fail are
+        candidates no more."""
         tried = {name: self.tried[name] for name in names}
         own = {name: each.interface.codes(self.samples[0]) for name, each in tried.items()}
-        return race({name: each.engine for name, each in tried.items()}, own, seconds)
+        raced = race({name: each.engine for name, each in tried.items()}, own, seconds)
+        for name, why in raced.failed.items():
+            self.notes.append(f"{name} is no candidate: {why}")
+            del self.tried[name]
+        return raced
 
 
 def priced_times(function: FuncOp, ctx: QContext, able: Able, recipe: Recipe) -> Times:

@@ -256,7 +256,7 @@ class Judge:
         source: Any = self.before.source
         if source is None or source.suffix != ".onnx":
             source = write_model(self.before.module, self.before.ctx).whole()
-        return OrtEngine(source, optimize=False)
+        return OrtEngine(source, optimize=False, seconds=max(self.seconds, SECONDS))
 
     @property
     def is_from_litert(self) -> bool:
@@ -604,7 +604,8 @@ class Comparison:
         if self.form != "qdq":
             judged = write_model(self.after.module, self.after.ctx)
         try:
-            engine = OrtEngine(judged.whole(), optimize=False)
+            seconds = max(self.judge.seconds, SECONDS)
+            engine = OrtEngine(judged.whole(), optimize=False, seconds=seconds)
         except QError as error:
             raise _Refused(self.refused(error)) from None
         return lambda x: [as_laid_out(y) for y in engine.run(x).values()]

@@ -40,7 +40,7 @@ def loader(
             else:
                 _load_mlir(file)
         except QError as error:
-            reason = error.message.replace(str(file), str(path))
+            reason = error.message.replace(file.name, path.name)
             why = _not_for_the_runtime(file, source) if path.suffix == ".onnx" else None
             if why is None:
                 raise InputError(

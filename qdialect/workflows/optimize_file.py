@@ -367,7 +367,13 @@ class FileOptimization:
         samples = self._samples(judge) if judge.same_interface(first.model) else []
         if not samples:
             return None
-        found = with_ops_on_floats(model, first.model, self.target, samples[0][0], self.seconds / 2)
+        try:
+            found = with_ops_on_floats(
+                model, first.model, self.target, samples[0][0], self.seconds / 2
+            )
+        except InputError as error:
+            self.notes.append(f"{SOME_ON_FLOATS} is no candidate: {error.message}")
+            return None
         if found is None:
             return None
         self.notes.append(f"{found.count} of {found.of} quantized ops are faster on floats")

@@ -213,12 +213,15 @@ def measure(
             if undefined is None:
                 found.quality = judge.judge(map(sides[WRITTEN].run, inputs))
         engines = {n: s.engine for n, s in sides.items() if s.engine is not None}
-        if raced is not None:
+        if raced is not None and RACED_FLOAT in raced.race.laps:
             laps = raced.race.laps
             found.laps = {FLOAT: laps[RACED_FLOAT], WRITTEN: laps[raced.chosen.name]}
         elif engines and seconds > 0:
             own = {name: sides[name].interface.codes(inputs[0]) for name in engines}
-            found.laps = race(engines, own, seconds).laps
+            turns = race(engines, own, seconds)
+            if turns.failed:
+                raise InputError("; ".join(turns.failed.values()), code="engine-failed")
+            found.laps = turns.laps
     except QError as error:
         found.problem = error.message
     if undefined is not None:

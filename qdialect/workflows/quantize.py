@@ -79,6 +79,8 @@ class Quantized:
     answer: Answer | None = None
     #: what `--effort` tried
     steps: Sequence[Step] = ()
+    #: why there was no race, if there was to be one
+    unraced: str = ""
 
     def caches(self) -> list[CacheCodes]:
         """The caches that the model takes and gives in codes, with their grids."""
@@ -239,19 +241,25 @@ class Quantization:
             removed=loaded.removed(profile),
             whole=refused,
         )
-        raced = answer = None
+        raced, answer, unraced = None, None, ""
         chosen = builder.by_prices() if self.by_prices else builder.quantized(RULES, recipe.plan)
         races = self.seconds and recipe.plan is None and not (self.require_all or blind)
         if races and (self.data is not None or self.request is None):
-            raced, answer = self._raced(builder, chosen)
-            chosen = raced.chosen
+            try:
+                raced, answer = self._raced(builder, chosen)
+                chosen = raced.chosen
+            except InputError as error:
+                if error.code != "engine-failed" or self.request is not None:
+                    raise
+                unraced = f"not raced: {error.message}\n"
         elif self.request is not None:
             raise UsageError(
                 "a metric, budgets and a front take data, ONNX Runtime and time for a race",
                 code="missing-data",
             )
         return Quantized(
-            chosen.model, profile, chosen.coverage, ranking, trials, matching, raced, answer, steps
+            *(chosen.model, profile, chosen.coverage, ranking, trials, matching),
+            *(raced, answer, steps, unraced),
         )
 
     def _check_caches(self) -> None:

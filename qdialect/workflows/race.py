@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from math import e, inf, log10, sqrt
 from pathlib import Path
 from random import Random
-from time import monotonic, thread_time
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from qdialect.errors import InputError, QError, Where
@@ -158,6 +158,10 @@ class Selection:
             entrants = [*first, *(name for name in order if name != INPUT)]
             engines = {name: sound[name].engine for name in entrants}
             raced = race(engines, dict.fromkeys(engines, inputs), seconds)
+            self.notes += [f"{n} is no candidate: {why}" for n, why in raced.failed.items()]
+            order = [name for name in order if name in raced.laps]
+            if not order:
+                return None
             chosen = winner({name: raced.laps[name] for name in order}, order)
         return Choice(sound[chosen], self.candidates, raced)
 
@@ -293,10 +297,10 @@ class Lap:
 
 @dataclass(frozen=True)
 class Race:
-    """What a race measured, by candidate; `chosen` is the name of the winner."""
+    """What a race measured, by candidate; `failed` says why others did not get to its end."""
 
     laps: Mapping[str, Lap] = field(default_factory=dict[str, Lap])
-    chosen: str = ""
+    failed: Mapping[str, str] = field(default_factory=dict[str, str])
     runtime: str = "ONNX Runtime"
 
     def __str__(self) -> str:
@@ -314,16 +318,28 @@ class Race:
 def race(engines: Mapping[str, OrtEngine], inputs: Mapping[str, Arrays], seconds: float) -> Race:
     """Run all in turns, each on its inputs, in a new order each time, for about so many seconds
     (and `FEWEST` turns, if those take no more than four times as long), or until more turns would
-    tell nothing new. The first is the one that the others are compared with."""
+    tell nothing new. The first that gets to the end is what the others are compared with."""
     times: dict[str, list[float]] = {name: [] for name in engines}
-    for name, engine in engines.items():
-        engine.run(inputs[name])
+    failed: dict[str, str] = {}
+
+    def run(name: str) -> None:
+        try:
+            times[name].append(engines[name].nanoseconds(inputs[name])[0] / 1e6)
+        except QError as error:
+            failed[name] = error.message
+            del times[name]
+
+    for name in engines:
+        run(name)
+    for laps in times.values():
+        laps.clear()
     order, names, began, turn, look = Random(0), list(engines), monotonic(), 0, _CLEAR
-    while (spent := monotonic() - began) < seconds or (turn < FEWEST and spent < 4 * seconds):
+    while times and (
+        (spent := monotonic() - began) < seconds or (turn < FEWEST and spent < 4 * seconds)
+    ):
         for name in names:
-            start = thread_time()
-            engines[name].run(inputs[name])
-            times[name].append(1e3 * (thread_time() - start))
+            if name in times:
+                run(name)
         # Whoever runs after the largest finds its own weights gone from the caches.
         order.shuffle(names)
         turn += 1
@@ -331,12 +347,12 @@ def race(engines: Mapping[str, OrtEngine], inputs: Mapping[str, Arrays], seconds
             look *= 2
             if all(lap.noise <= _NOISE for lap in laps_of(times).values()):
                 break
-    return Race(laps_of(times))
+    return Race(laps_of(times), failed)
 
 
 def laps_of(times: Mapping[str, Sequence[float]]) -> dict[str, Lap]:
     """The lap of each, in milliseconds, compared with the first in the same turn."""
-    first = next(iter(times.values()))
+    first = next(iter(times.values()), ())
     return {name: _lap(laps, first) for name, laps in times.items()}
 
 

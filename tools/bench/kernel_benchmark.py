@@ -10,13 +10,11 @@ state a linear function is fitted: so many nanoseconds for each product, element
 
 from __future__ import annotations
 
-import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from time import thread_time_ns
 from typing import Any, NamedTuple, cast
 
 from qdialect.context import new_context
@@ -473,27 +471,16 @@ class Node(NamedTuple):
 
 def shortest_run(model: bytes, runs: int) -> float:
     """Nanoseconds of processor time that the shortest run of a model takes."""
-    session, binding = _session(model)
-    best = math.inf
-    for _ in range(runs):
-        start = thread_time_ns()
-        session.run_with_iobinding(binding)
-        best = min(best, thread_time_ns() - start)
-    return best
+    engine, inputs = _engine(model)
+    return min(engine.nanoseconds(inputs, runs))
 
 
 def profile(model: bytes, runs: int, *, signed: bool = True, cold: bool = False) -> list[Node]:
     """What the nodes take that the runtime executes of a model, by its profiler, on values of
     either sign or on positive ones; `cold`: with nothing in the caches."""
-    import numpy as np
-
-    other = np.zeros(_OTHER_MEMORY // 8, np.int64) if cold else None
     with tempfile.TemporaryDirectory() as folder:
-        session, binding = _session(model, Path(folder) / "profile", signed=signed)
-        for _ in range(runs):
-            if other is not None:
-                other.sum()
-            session.run_with_iobinding(binding)
+        engine, inputs = _engine(model, Path(folder) / "profile", signed=signed)
+        engine.nanoseconds(inputs, runs, cold=_OTHER_MEMORY * cold)
         return [
             Node(
                 arguments["op_name"],
@@ -501,29 +488,25 @@ def profile(model: bytes, runs: int, *, signed: bool = True, cold: bool = False)
                 sum(prod(s) for each in arguments["output_type_shape"] for s in each.values()),
                 _shortest(times),
             )
-            for arguments, times in executions(session).values()
+            for arguments, times in executions(engine).values()
         ]
 
 
-def _session(
+def _engine(
     model: bytes, profile_to: Path | None = None, *, signed: bool = True
-) -> tuple[Any, Any]:
-    """A session of one thread, and a binding of random inputs and of results that stay in the
-    runtime's memory."""
+) -> tuple[OrtEngine, Mapping[str, Any]]:
+    """An engine of one thread that has run once, and random inputs of it."""
     import numpy as np
 
-    session = OrtEngine(model, optimize=True, profile=profile_to).session
-    rng = np.random.default_rng(0)
-    binding = session.io_binding()
-    for entry in session.get_inputs():
-        kind = "float32" if entry.type == "tensor(float)" else entry.type[7:-1]
-        low, high = (-0.9 if signed else 0.1, 0.9) if kind == "float32" else (0, 120)
-        shape = tuple(map(int, entry.shape))
-        binding.bind_cpu_input(entry.name, rng.uniform(low, high, shape).astype(kind))
-    for entry in session.get_outputs():
-        binding.bind_output(entry.name)
-    session.run_with_iobinding(binding)
-    return session, binding
+    engine = OrtEngine(model, optimize=True, profile=profile_to)
+    rng, inputs = np.random.default_rng(0), dict[str, Any]()
+    for port in engine.ports:
+        floats = port["type"] == "float32"
+        low, high = (-0.9 if signed else 0.1, 0.9) if floats else (0, 120)
+        values = rng.uniform(low, high, tuple(port["shape"]))
+        inputs[port["name"]] = values.astype(port["type"])
+    engine.nanoseconds(inputs)
+    return engine, inputs
 
 
 def _shortest(times: list[float]) -> float:

@@ -108,7 +108,7 @@ def measured(
         engines[name], counts[name] = optimized_engine(path)
     samples = source.samples(options.samples, EVALUATION_SEED)
     laps = race(engines, dict.fromkeys(engines, samples[0]), options.seconds).laps
-    expected = run_all(engines["float"].session, samples)
+    expected = run_all(session(paths["float"]), samples)
     # Integer kernels round in their own way: the outputs are compared with what they mean.
     plain, kernels = folder / "plain.onnx", config.form is QuantFormat.QOperator
     if kernels:
@@ -119,7 +119,7 @@ def measured(
 
     def runs(name: str) -> Runs:
         lap, count = laps[name], counts[name]
-        quality = sqnr(expected, run_all(engines[name].session, samples))
+        quality = sqnr(expected, run_all(session(paths[name]), samples))
         sides = lap.milliseconds, lap.ratio, lap.low, lap.high
         return Runs(*sides, count.nodes, count.kinds(), count.float_nodes, count.casts, quality)
 

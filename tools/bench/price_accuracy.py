@@ -93,11 +93,11 @@ def samples(path: Path) -> Mapping[str, np.ndarray]:
     engine = OrtEngine(path, optimize=False)
     rng = np.random.default_rng(1)
     found: dict[str, np.ndarray] = {}
-    for entry in engine.session.get_inputs():
-        shape = [n if isinstance(n, int) else 128 if d else 1 for d, n in enumerate(entry.shape)]
-        floats = "float" in entry.type
+    for port in engine.ports:
+        shape = [128 if n == -1 and d else abs(n) for d, n in enumerate(port["signature"])]
+        floats = "float" in port["type"]
         values = rng.standard_normal(shape) if floats else rng.integers(0, 5, shape)
-        found[entry.name] = values.astype(np.float32 if floats else np.int64)
+        found[port["name"]] = values.astype(np.float32 if floats else np.int64)
     return found
 
 

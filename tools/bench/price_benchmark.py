@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import thread_time
 from typing import Any
 
 from qdialect.context import new_context
@@ -86,11 +85,8 @@ _BLOCKS = "nn.depth_to_space %x block 2"
 _TO_FLOATS = "nn.conv_transpose2d %x, %spread strides [2, 2]"
 _TO_PHASES = "nn.conv2d %x, %phases; nn.transpose perm [0, 3, 1, 2]"
 """With the depth_to_space as `channels-last` writes it."""
-_INPUTS = {
-    "tensor(uint8)": ("uint8", 250),
-    "tensor(int8)": ("int8", 125),
-    "tensor(float)": ("float32", 1),
-}
+_HIGHEST = {"uint8": 250, "int8": 125, "float32": 1}
+"""Of random inputs."""
 _FLAGS = (
     *("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx_vnni_int8", "amx_int8"),
     *("asimddp", "i8mm", "sve"),
@@ -116,16 +112,14 @@ def processor() -> str:
 
 @dataclass
 class _Timed:
-    """A model at work; the shortest run so far, of processor time."""
+    """A model at work; the shortest run so far, in seconds of processor time."""
 
-    session: Any
-    binding: Any
+    engine: OrtEngine
+    inputs: Mapping[str, Any]
     best: float = math.inf
 
-    def run(self) -> None:
-        start = thread_time()
-        self.session.run_with_iobinding(self.binding)
-        self.best = min(self.best, thread_time() - start)
+    def run(self, runs: int) -> None:
+        self.best = min(self.best, *(n / 1e9 for n in self.engine.nanoseconds(self.inputs, runs)))
 
 
 @dataclass(frozen=True)
@@ -139,9 +133,8 @@ class _Pair:
     every: int
 
     def run(self) -> None:
-        for _ in range(self.runs):
-            self.few.run()
-            self.many.run()
+        self.few.run(self.runs)
+        self.many.run(self.runs)
 
     def seconds(self) -> float:
         """Of one copy, per element."""
@@ -288,20 +281,16 @@ class Benchmark:
         ctx = new_context()
         try:
             model = write_model(read_module(text, ctx), ctx, form=form).whole()
-            session = OrtEngine(model, optimize=optimize).session
+            engine = OrtEngine(model, optimize=optimize)
         except QError as error:
             error.notes = (*error.notes, f"the model to measure: {text}")
             raise
-        rng = np.random.default_rng(0)
-        binding = session.io_binding()
-        for entry in session.get_inputs():
-            name, highest = _INPUTS[entry.type]
-            values = rng.uniform(0.1, 0.9, tuple(map(int, entry.shape))) * highest
-            binding.bind_cpu_input(entry.name, np.ascontiguousarray(values.astype(name)))
-        for entry in session.get_outputs():
-            binding.bind_output(entry.name)
-        session.run_with_iobinding(binding)
-        return _Timed(session, binding)
+        rng, inputs = np.random.default_rng(0), dict[str, Any]()
+        for port in engine.ports:
+            values = rng.uniform(0.1, 0.9, tuple(port["shape"])) * _HIGHEST[port["type"]]
+            inputs[port["name"]] = values.astype(port["type"])
+        engine.nanoseconds(inputs)
+        return _Timed(engine, inputs)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ A node that is wrong is told apart by running it alone, on its constants and on 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.onnx import DATA_TYPES, package
-from qdialect.errors import InputError, QError
+from qdialect.errors import InputError
 from qdialect.formats.onnx.read.compute import Rule
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.types import extents, value_type
@@ -65,21 +66,12 @@ def _runs(model: ModelProto | None) -> bool:
 
 def answers(model: ModelProto, feeds: Mapping[str, Any]) -> list[Any] | None:
     """What ONNX Runtime (or the reference evaluator) makes of a model; None where it fails."""
+    from qdialect.formats.onnx.write.engine import OrtEngine
+
     try:
-        ort = package("onnxruntime")
-    except QError:
-        ort = None
-    try:
-        if ort is None:
-            return list(package("onnx.reference").ReferenceEvaluator(model).run(None, feeds))
-        else:
-            options = ort.SessionOptions()
-            options.log_severity_level = 4
-            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-            providers = ["CPUExecutionProvider"]
-            data = model.SerializeToString()
-            session = ort.InferenceSession(data, options, providers=providers)
-            return list(session.run(None, feeds))
+        if find_spec("onnxruntime") is not None:
+            return list(OrtEngine(model, optimize=False).run(feeds).values())
+        return list(package("onnx.reference").ReferenceEvaluator(model).run(None, feeds))
     except Exception:  # of whatever kind a runtime raises
         return None
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
+from importlib.util import find_spec
+from math import inf
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import AnyFloat, DictionaryAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects.onnx import DATA_TYPES, MODEL, NodeOp, is_tensor, package
+from qdialect.engines.child import NUMBERS, Child, Refusal
+from qdialect.engines.model_child import NARROW, OrtModel
 from qdialect.errors import InputError, QError, Where
 from qdialect.formats.onnx.read.hidden_ops import newest_version
 from qdialect.formats.onnx.read.types import extents, value_type
 from qdialect.formats.onnx.write.external_data import loadable
 from qdialect.formats.onnx.write.graph import node_attribute
 from qdialect.formats.onnx.write.header import DEFAULT_OPSET, opset_imports, value_info
-from qdialect.formats.onnx.write.narrow_values import NARROW, run_narrow
+from qdialect.formats.onnx.write.narrow_values import as_array, onnx_code, packed
 from qdialect.ops.base import ranked
 from qdialect.ops.shapes import Shape, ShapeError
 from qdialect.quant import element_type
@@ -30,11 +37,24 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, NDArray[Any]]
 
 
+_CHILDREN: dict[int, Child] = {}
+"""The process of all sessions of this one, by the number of this one, which may be forked."""
+
+
+def _child() -> Child:
+    if os.getpid() not in _CHILDREN:
+        _CHILDREN[os.getpid()] = Child("ONNX Runtime", ("try --engine numpy",))
+    return _CHILDREN[os.getpid()]
+
+
 class OrtEngine:
-    """A model in ONNX Runtime on the CPU.
+    """A model in ONNX Runtime on the CPU, in a process that all engines of this one share.
 
     With `optimize` the runtime rewrites the graph as it likes (all optimizations);
     without, it runs the nodes as they are written (none).
+
+    Where the runtime ends its process, takes too long or too much memory, that is an InputError
+    (`engine-failed`), and other engines are loaded again when they run next.
     """
 
     def __init__(
@@ -44,71 +64,132 @@ class OrtEngine:
         threads: int = 1,
         saved: PathLike[str] | None = None,
         profile: PathLike[str] | None = None,
+        seconds: float = inf,
     ) -> None:
         """The graph that the runtime made is written to `saved`, its weights beside it; with
-        `profile` it times every node, and that is how the name of the file begins that
-        `session.end_profiling` writes.
+        `profile` it times every node (`executions`), and that is how the name of the file begins.
+        A run may take `seconds`.
 
         InputError (`runtime-refuses`) when the runtime does not load the model.
         """
-        ort = package("onnxruntime")
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        # What goes wrong is in the exceptions; standard error is not the runtime's.
-        options.log_severity_level = 4
-        levels = ort.GraphOptimizationLevel
-        options.graph_optimization_level = (
-            levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL
-        )
-        if profile is not None:
-            options.enable_profiling = True
-            options.profile_file_prefix = fspath(profile)
-        if saved is not None:
-            options.optimized_model_filepath = fspath(saved)
-            # Else a model of more than 2 GB could not be written.
-            for key, value in (("file_name", "weights"), ("min_size_in_bytes", "1024")):
-                name = f"session.optimized_model_external_initializers_{key}"
-                options.add_session_config_entry(name, value)
-        file = fspath(model) if isinstance(model, str | PathLike) else None
-        source: Any
-        if file is not None or isinstance(model, bytes):
-            source = nullcontext(file or model)
+        if find_spec("onnxruntime") is None:
+            package("onnxruntime")
+        self._file = fspath(model) if isinstance(model, str | PathLike) else None
+        self._id, self._given = next(NUMBERS), object()
+        self._seconds, self._failed = seconds, cast("InputError | None", None)
+        files = ExitStack()
+        self._source: str | bytes
+        if self._file is not None:
+            self._source = str(Path(self._file).absolute())
+        elif isinstance(model, bytes):
+            self._source = model
         else:
-            source = loadable(cast("ModelProto", model))
+            self._source = files.enter_context(loadable(cast("ModelProto", model)))
+        weakref.finalize(self, _forget, self._id, files)
+        self._options = {"profile": None if profile is None else fspath(profile)}
+        self._settings: dict[str, Any]
+        self._settings = {"engine": "onnxruntime", "optimize": optimize, "threads": threads}
         try:
-            with source as loaded:
-                self.session: Any = ort.InferenceSession(
-                    loaded, options, providers=["CPUExecutionProvider"]
-                )
-        except Exception as error:
+            found = self._load(saved=None if saved is None else fspath(saved))
+        except Refusal as error:
             raise InputError(
-                f"ONNX Runtime does not load the model: {_reason(error)}",
-                where=Where(file=file),
+                f"ONNX Runtime does not load the model: {error.reason}",
+                where=Where(file=self._file),
                 code="runtime-refuses",
             ) from None
-        self.inputs: list[str] = [entry.name for entry in self.session.get_inputs()]
-        self.outputs: list[str] = [entry.name for entry in self.session.get_outputs()]
-        self._gives_narrow = any(entry.type in NARROW for entry in self.session.get_outputs())
+        #: what the runtime says of inputs: `name`, `type`, and `shape`, unknown extents being 1
+        self.ports: list[Mapping[str, Any]] = found["inputs"]
+        self.inputs: list[str] = [port["name"] for port in self.ports]
+        self.outputs: list[str] = [port["name"] for port in found["outputs"]]
+        self._gives_narrow = any(port["type"] in NARROW for port in found["outputs"])
 
     def run(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
         """All outputs by name; InputError (`runtime-fails`) when the runtime fails.
 
         Values of types that numpy lacks are arrays of `ml_dtypes`, taken and given.
         """
+        given, arrays = self._taken(inputs)
+        results = self._ask("running", arrays, do="run", given=given)[1]
+        if given["codes"] is not None:
+            results = [as_array(*result) for result in results]
+        return dict(zip(self.outputs, results, strict=True))
+
+    def nanoseconds(self, inputs: Arrays, runs: int = 1, warm: int = 0, cold: int = 0) -> list[int]:
+        """What so many runs take after some that do not count (`warm`): processor time of a
+        thread, or of the clock where there are several, while outputs stay in the runtime.
+
+        So many bytes of other memory (`cold`) are read before each. `inputs` are sent once if
+        they are the same object. InputError as for `run`."""
+        given, arrays = {}, list[Any]()
+        if self._given is not inputs or not _child().has(self._id):
+            given, arrays = self._taken(inputs)
+        self._given = inputs
+        ask = {"runs": runs, "warm": warm, "cold": cold, "nanoseconds": 0, "given": given}
+        threads = self._settings["threads"]
+        return self._ask("timing", arrays, do="time", threads=threads, **ask)[0]["nanoseconds"]
+
+    def end_profiling(self) -> Path:
+        """The file of times of nodes."""
+        return Path(self._ask("timing", (), do="profile")[0]["file"])
+
+    def in_this_process(self) -> OrtModel:
+        """A session without limits, for a model that has run."""
+        threads, optimize = self._settings["threads"], self._settings["optimize"]
+        return OrtModel("onnxruntime", self._source, threads, optimize)
+
+    def _taken(self, inputs: Arrays) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+        """How inputs are given to the runtime, and their arrays as it takes them."""
         import numpy as np
 
         try:
-            feeds = {name: np.asarray(array) for name, array in inputs.items()}
-            if self._gives_narrow or any(a.dtype.isbuiltin == 2 for a in feeds.values()):
-                results = run_narrow(self.session, self.outputs, feeds)
-            else:
-                results = self.session.run(self.outputs, feeds)
-        except Exception as error:
-            raise InputError(
-                f"ONNX Runtime cannot run the model: {_reason(error)}", code="runtime-fails"
-            ) from None
-        return dict(zip(self.outputs, results, strict=True))
+            arrays = [np.asarray(array) for array in inputs.values()]
+        except ValueError as error:
+            raise _not_run(str(error)) from None
+        codes = None
+        if self._gives_narrow or any(array.dtype.isbuiltin == 2 for array in arrays):
+            codes = list(map(onnx_code, arrays))
+            arrays = list(map(packed, arrays))
+        return {"names": list(inputs), "codes": codes}, arrays
+
+    def _load(self, **more: Any) -> dict[str, Any]:
+        header = {"do": "load", **self._settings, "options": {**self._options, **more}}
+        return self._asked("loading", header, [self._source])[0]
+
+    def _ask(self, doing: str, arrays: Sequence[Any], **header: Any) -> tuple[Any, list[Any]]:
+        if self._failed is not None:
+            raise self._failed
+        child = _child()
+        try:
+            with child.lock:
+                if not child.has(self._id):
+                    self._load()
+                return self._asked(doing, {**header, "seconds": self._seconds}, arrays)
+        except Refusal as error:
+            raise _not_run(error.reason) from None
+
+    def _asked(
+        self, doing: str, header: Mapping[str, Any], arrays: Sequence[Any]
+    ) -> tuple[Any, list[Any]]:
+        name = "the model" if self._file is None else f"'{Path(self._file).name}'"
+        try:
+            return _child().ask({**header, "id": self._id}, arrays, doing=f"{doing} {name}")
+        except Refusal:
+            raise
+        except InputError as error:
+            if self._file is not None:
+                error.where = Where(file=self._file)
+            self._failed = error
+            raise
+
+
+def _forget(number: int, files: ExitStack) -> None:
+    if os.getpid() in _CHILDREN:
+        _child().forgotten.append(number)
+    files.close()
+
+
+def _not_run(reason: str) -> InputError:
+    return InputError(f"ONNX Runtime cannot run the model: {reason}", code="runtime-fails")
 
 
 def loads(model: ModelProto | bytes | str | PathLike[str]) -> bool:
@@ -128,22 +209,14 @@ def runs(file: str | PathLike[str], inputs: Arrays | None = None) -> bool:
     try:
         engine = OrtEngine(file, optimize=False)
         if inputs is None:
-            inputs = {
-                entry.name: np.ones(
-                    [n if isinstance(n, int) else 1 for n in entry.shape],
-                    _numpy_name(entry.type.removeprefix("tensor(").removesuffix(")")),
-                )
-                for entry in engine.session.get_inputs()
-            }
-        engine.run(inputs)
+            ports = ((p["name"], p["shape"], p["type"]) for p in engine.ports)
+            given = {n: np.ones(s, "object" if t == "string" else t) for n, s, t in ports}
+        else:
+            given = dict(inputs)
+        engine.run(given)
     except (QError, TypeError):  # a type that numpy does not have
         return False
     return True
-
-
-def _numpy_name(kind: str) -> str:
-    """What numpy calls an element type of the runtime."""
-    return {"float": "float32", "double": "float64", "string": "object"}.get(kind, kind)
 
 
 def _reason(error: Exception) -> str:
@@ -199,6 +272,8 @@ def _is_bits(value: SSAValue) -> bool:
     return isinstance(element, AnyFloat) and element.bitwidth <= 8
 
 
+_SECONDS = 20.0
+"""How long a kept node may run."""
 _NOT_BY_THE_RUNTIME = frozenset({"DFT", "MaxUnpool", "STFT"})
 """Ops on which ONNX Runtime misses the node tests of ONNX that the reference passes."""
 
@@ -209,9 +284,12 @@ def _run_node(op: NodeOp, operands: Sequence[NDArray[Any]], store: BlobStore) ->
     reason = "ONNX Runtime computes something else"
     if op.domain.data or op.op_type.data not in _NOT_BY_THE_RUNTIME:
         try:
-            return list(OrtEngine(model, optimize=False).run(feeds).values())
+            engine = OrtEngine(model, optimize=False, seconds=_SECONDS)
+            return list(engine.run(feeds).values())
         except InputError as refusal:
             reason = refusal.message
+            if refusal.code == "engine-failed":  # nor may the same end this process
+                raise QError(reason, code="cannot-evaluate") from None
     try:
         return evaluate_by_reference(op, operands, store)
     except QError as error:

@@ -3,6 +3,7 @@ ONNX Runtime can load it, and what was so before."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from qdialect.weights import remove_abandoned, stamp
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
-LARGE = 1 << 30
+LARGE = 1 << 26
 """From how many bytes of weights on they are written beside the model."""
 _FILE = "weights"
 _FOLDER = "qdialect-model-"
@@ -28,22 +29,26 @@ def loadable(model: ModelProto) -> Generator[bytes | str]:
     """`model` as bytes, or as the path of a temporary file with its large weights beside
     it, which are written one by one and copied nowhere else.
 
-    The runtime has read or mapped what it needs once it has loaded the model.  Folders of
-    processes that were killed go.
+    Folders of processes that were killed go.
     """
     if sum(tensor.ByteSize() for tensor in model.graph.initializer) < LARGE:
         yield model.SerializeToString()
         return
     remove_abandoned(Path(gettempdir()), _FOLDER)
-    folder = Path(gettempdir()) / f"{_FOLDER}{stamp()}"
-    folder.mkdir(mode=0o700)
+    folder, owner = Path(gettempdir()) / f"{_FOLDER}{stamp()}", os.getpid()
+    path = folder / "model.onnx"
     try:
-        path = folder / "model.onnx"
+        folder.mkdir(mode=0o700)
         light = without_weights(Written(model, {}), folder / _FILE, _FILE)
         path.write_bytes(light.SerializeToString())
-        yield str(path)
+        source = str(path)
+    except OSError:
+        source = model.SerializeToString()
+    try:
+        yield source
     finally:
-        rmtree(folder, ignore_errors=True)
+        if os.getpid() == owner:
+            rmtree(folder, ignore_errors=True)
 
 
 def without_weights(written: Written, path: Path, name: str) -> ModelProto:

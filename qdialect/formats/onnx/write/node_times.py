@@ -66,7 +66,7 @@ def node_times(
         began, turns = monotonic(), 0
         while turns < FEWEST or (turns < MOST and monotonic() - began < seconds):
             for each, arrays in zip(profiled, inputs, strict=True):
-                each.engine.run(arrays)
+                each.engine.nanoseconds(arrays)
             turns += 1
         return [each.times() for each in profiled]
 
@@ -92,7 +92,7 @@ class _Profiled:
     def times(self) -> list[NodeTime]:
         """The nodes, timed; the model does not run any more."""
         found: list[NodeTime] = []
-        for name, (arguments, times) in executions(self.engine.session).items():
+        for name, (arguments, times) in executions(self.engine).items():
             takes, gives = (_types(arguments, f"{side}_type_shape") for side in ("input", "output"))
             node = NodeTime(
                 self._names.get(name, _names(name)),
@@ -108,10 +108,10 @@ class _Profiled:
         return found
 
 
-def executions(session: Any) -> dict[str, tuple[Mapping[str, Any], list[float]]]:
-    """What a session that profiles says of its nodes, by name and in order: the arguments of a
-    node, and the nanoseconds of each run; the session ends its profile."""
-    events: list[Any] = json.loads(Path(session.end_profiling()).read_text("utf-8"))
+def executions(engine: OrtEngine) -> dict[str, tuple[Mapping[str, Any], list[float]]]:
+    """What an engine that profiles says of its nodes, by name and in order: the arguments of a
+    node, and the nanoseconds of each run; the engine ends its profile."""
+    events: list[Any] = json.loads(engine.end_profiling().read_text("utf-8"))
     found: dict[str, tuple[Mapping[str, Any], list[float]]] = {}
     for event in events:
         if event.get("cat") == "Node" and event["name"].endswith(_TIMED):
