@@ -24,7 +24,8 @@ import onnx
 import onnxruntime as ort
 from onnx import helper, numpy_helper
 
-from qdialect.formats.onnx.write.narrow_values import NARROW, run_narrow
+from qdialect.engines.model_child import NARROW
+from qdialect.formats.onnx.write import OrtEngine
 
 IR_VERSIONS = {11: 6, 12: 7, 13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10}
 """The oldest IR version of each opset; 11 for opset 23."""
@@ -357,10 +358,10 @@ def run_off(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[Any]:
         model.SerializeToString(), _OPTIONS, providers=["CPUExecutionProvider"]
     )
     if all(array.dtype.isbuiltin == 1 for array in feeds.values()) and all(
-        output.type not in NARROW for output in session.get_outputs()
+        output.type[7:-1] not in NARROW for output in session.get_outputs()
     ):
         return list(session.run(None, feeds))
-    return run_narrow(session, [output.name for output in session.get_outputs()], feeds)
+    return list(OrtEngine(model, optimize=False).run(feeds).values())
 
 
 def names_read(nodes: Sequence[onnx.NodeProto]) -> set[str]:

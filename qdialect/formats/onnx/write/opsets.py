@@ -89,8 +89,12 @@ _REVISED = frozenset(
 #: attributes that say, if they are left out, what nodes did that could not have them: of casts,
 #: `saturate` and `round_mode` are of small floats, which came with them, and so did `axis` and the
 #: rest with scales that are tensors
-_AS_BEFORE = frozenset({"allowzero", "axis", "block_size", "layout", "output_dtype", "precision"})
-_AS_BEFORE |= {"reduction", "round_mode", "saturate", "start"}
+_AS_BEFORE = frozenset(
+    (
+        *("allowzero", "axis", "block_size", "layout", "output_dtype", "precision", "reduction"),
+        *("round_mode", "saturate", "start"),
+    )
+)
 
 
 def opset_for(function: FuncOp, oldest: bool = False) -> int:
