@@ -311,7 +311,7 @@ class Judge:
     @property
     def source(self) -> tuple[str, Run] | None:
         """Where the source file runs, the engine of its format, and it there; None where there is
-        no such file or no such engine."""
+        no such file or no such engine, or where it is MLIR of which nothing was raised."""
         from qdialect.formats.onnx.write.kernels import installed_runtime
 
         path = self.before.source
@@ -322,7 +322,13 @@ class Judge:
             return (where, self.run_original) if litert_installed() else None
         if path.suffix == ".onnx":
             return None if installed_runtime() is None else (IN_RUNTIME, self.run_original)
-        return "in PyTorch, op by op" if path.suffix == ".pt2" else IN_REFERENCE, self.run_kept
+        if path.suffix == ".pt2":
+            return "in PyTorch, op by op", self.run_kept
+        with suppress(QError):  # which `run_kept` tells
+            read, kept = ({op.name for op in m.module.walk()} for m in (self.before, self.kept))
+            if read == kept:
+                return None
+        return IN_REFERENCE, self.run_kept
 
     def sound(
         self, after: Model, written: Written | WrittenTflite | None, form: FileForm | None

@@ -51,7 +51,6 @@ def without(packages: str, *argv: str) -> tuple[int, str]:
         ("onnx", "optimize m.mlir -o o.onnx", "onnx"),
         ("onnx", "inspect m.onnx", "onnx"),
         ("onnxruntime", "run m.mlir -i x.npz -o y.npz --engine onnxruntime", "onnx"),
-        ("onnxruntime", "prices -o p.json", "onnx"),
         ("fast_sugiyama,grandalf", "inspect m.mlir --report r.html", "report"),
         ("fast_sugiyama,grandalf", "optimize m.mlir -o o.mlir --report r.html", "report"),
         ("fast_sugiyama,grandalf", "quantize m.mlir -o o.mlir -d x.npz --report r.html", "report"),
@@ -95,7 +94,6 @@ def test_what_is_only_for_looks_may_be_missing(folder: Path) -> None:
         "profile m.mlir -d x.npz -o {}/p.json",
         "quantize m.mlir -d x.npz -o {}/q.mlir",
         "quantize m.mlir -d x.npz -o q.mlir --report {}/r.html",
-        "prices -o {}/p.json",
     ],
 )
 def test_where_one_may_not_write(folder: Path, line: str) -> None:

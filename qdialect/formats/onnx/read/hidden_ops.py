@@ -29,8 +29,9 @@ _HIDDEN = "qdialect.unknown"
 def hide_newer_ops(light: ModelProto) -> None:
     """Hide ops that ONNX has only since a later opset, as runtimes have had some for longer
     (ONNX Runtime writes `LayerNormalization` into models of any opset)."""
-    has = package("onnx.defs").has
-    hide(light, [node for node in _unknown(light) if has(node.op_type)])
+    has, opset = package("onnx.defs").has, _opset(light)
+    newer = (n for n in _unknown(light) if has(n.op_type) and not has(n.op_type, opset, ""))
+    hide(light, list(newer))
 
 
 def hide_unknown_ops(light: ModelProto) -> None:
@@ -51,8 +52,7 @@ def newest_version(domain: str) -> int:
 
 def _unknown(light: ModelProto) -> list[NodeProto]:
     """The nodes of ONNX's domain with an op that is none, or no more one, in the model's opset."""
-    defs = package("onnx.defs")
-    opset = next((o.version for o in light.opset_import if o.domain in ("", "ai.onnx")), 1)
+    defs, opset = package("onnx.defs"), _opset(light)
 
     def is_unknown(kind: str) -> bool:
         return not defs.has(kind, opset, "") or defs.get_schema(kind, opset, "").deprecated
@@ -60,6 +60,10 @@ def _unknown(light: ModelProto) -> list[NodeProto]:
     nodes = [n for n in nested_nodes(light.graph.node) if n.domain in ("", "ai.onnx")]
     unknown = set(filter(is_unknown, {node.op_type for node in nodes}))
     return [node for node in nodes if node.op_type in unknown]
+
+
+def _opset(light: ModelProto) -> int:
+    return next((o.version for o in light.opset_import if o.domain in ("", "ai.onnx")), 1)
 
 
 def stand_in(light: ModelProto) -> None:
