@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from qdialect import errors
 from qdialect.cli.command_optimize import race_seconds
@@ -266,3 +266,21 @@ def test_a_model_that_we_fail_to_read_is_copied_with_its_weights(
     x = {"x": np.ones((1, 3, 8, 8), np.float32)}
     (one,), (other,) = (OrtEngine(p, optimize=False).run(x).values() for p in (path, out))
     assert np.array_equal(one, other)
+
+
+def test_bounds_that_no_float_holds_are_infinite() -> None:
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "xy")
+    steps = [
+        numpy_helper.from_array(np.float32(1e37), "s"),
+        numpy_helper.from_array(np.int8(0), "z"),
+    ]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y], steps))
+    (clip,) = model_without_rounding(model).graph.node
+    bounds = {
+        t.name: numpy_helper.to_array(t) for t in model_without_rounding(model).graph.initializer
+    }
+    assert [float(bounds[name]) for name in clip.input[1:]] == [-np.inf, np.inf]

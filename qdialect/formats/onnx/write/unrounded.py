@@ -104,5 +104,6 @@ def _limits(tensors: Sequence[TensorProto | None]) -> tuple[Any, Any] | None:
         end if bound is None else int(bound)
         for bound, end in zip(bounds, (full.min, full.max), strict=True)
     )
-    low, high = (np.float32((end - int(point)) * float(step)) for end in ends)
+    with np.errstate(over="ignore"):  # the ends of a large scale are infinite
+        low, high = (np.float32((end - int(point)) * float(step)) for end in ends)
     return np.asarray(low), np.asarray(high)
