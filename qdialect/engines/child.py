@@ -26,15 +26,15 @@ from qdialect.engines.tools import memory_limit, time_limit
 from qdialect.errors import InputError
 
 NUMBERS = count()
-"""Of the models in all processes."""
+"""Numbers of models, which no two models share."""
 _CHATTER = ("INFO:", "VERBOSE:", "WARNING: All log messages before absl", "WARNING: Attempting")
 _NO_MEMORY = re.compile("bad_alloc|allocate|MemoryError")
-"""In what a runtime says when it has not enough."""
+"""Words in an error of a runtime that has too little memory."""
 _SHOWN, _WIDTH = 8, 400
 
 
 class Refusal(InputError):
-    """What the runtime raised, and lives: in its words, on one line (`reason`)."""
+    """The runtime raised an error and still runs; `reason` is the first line of it."""
 
     reason = ""
 

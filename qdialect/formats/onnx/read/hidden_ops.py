@@ -7,6 +7,7 @@ others that are elementwise they see a product, which has the type and extents o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from qdialect.dialects.onnx import package
@@ -44,6 +45,7 @@ def hide_unknown_ops(light: ModelProto) -> None:
     hide(light, _unknown(light))
 
 
+@cache
 def newest_version(domain: str) -> int:
     """The version of a domain that runtimes take where a model does not say which."""
     schemas = package("onnx.defs").get_all_schemas()

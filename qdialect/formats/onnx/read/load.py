@@ -253,7 +253,8 @@ def _unique(loaded: LoadedModel, names: Iterable[str], what: str) -> set[str]:
 
 
 def _check_and_infer(loaded: LoadedModel, source: str | Path | bytes | ModelProto) -> None:
-    """What the checker refuses is read if the runtime loads it."""
+    """Check a model and infer its shapes. A model that the checker refuses is read if the
+    runtime loads it."""
     from qdialect.formats.onnx.write.engine import loads
 
     onnx = package("onnx")
@@ -411,7 +412,7 @@ def _without_weights(model: ModelProto) -> ModelProto:
             setattr(light, name, getattr(model, name))
     light.opset_import.extend(model.opset_import)
     source, graph = model.graph, light.graph
-    graph.name = source.name or "graph"  # of which the checker wants one
+    graph.name = source.name or "graph"  # the checker refuses an empty name
     graph.node.extend(source.node)
     graph.input.extend(source.input)
     graph.output.extend(source.output)

@@ -26,9 +26,8 @@ def window_properties(node: Node, spatial: Sequence[int], kernel: Sequence[int])
         return window
     if DYNAMIC in spatial:
         return None
-    steps = zip(spatial, kernel, window["strides"], window["dilations"], strict=True)
-    totals = [max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0) for n, k, s, d in steps]
-    return window | {"pads": _halves(totals, mode)}
+    totals = _same_pads(spatial, kernel, window["strides"], window["dilations"])
+    return window | {"pads": _halves([max(total, 0) for total in totals], mode)}
 
 
 def transposed_properties(
@@ -79,10 +78,12 @@ def _no_fit(node: Node, rank: int, **lists: Sequence[int]) -> InputError:
     return InputError(f"{shown} fit no {rank} dimensions", where=node.where, code="invalid-node")
 
 
-def _same_pads(spatial: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """By how much `SAME_UPPER` pads windows without dilations, which may be negative."""
-    steps = zip(spatial, kernel, strides, strict=True)
-    return [(-(-n // s) - 1) * s + k - n for n, k, s in steps]
+def _same_pads(
+    spatial: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[int]:
+    """The elements by which SAME pads each dimension, both ends together; they may be negative."""
+    steps = zip(spatial, kernel, strides, dilations, strict=True)
+    return [(-(-n // s) - 1) * s + (k - 1) * d + 1 - n for n, k, s, d in steps]
 
 
 def _halves(totals: Sequence[int], mode: str) -> tuple[int, ...]:
@@ -102,7 +103,7 @@ def pool_window(node: Node, shape: Sequence[int]) -> dict[str, Any] | None:
     if window is None:
         return None
     if node.get("auto_pad", "NOTSET") in _SAME:
-        totals = _same_pads(shape[2:], kernel, window["strides"])
+        totals = _same_pads(shape[2:], kernel, window["strides"], (1,) * len(kernel))
         if max(window["dilations"]) > 1 or min(totals) < 0:
             return None  # the runtime pads as for no dilations, and by less than nothing
     try:
@@ -122,7 +123,7 @@ def pooled_shape(node: Node, shape: Sequence[int]) -> Extents | None:
     if (len(strides), len(pads), len(dilations), len(kernel)) != (rank, 2 * rank, rank, rank):
         return None
     if mode in _SAME:  # for no dilations
-        pads = _halves(_same_pads(shape[2:], kernel, strides), mode)
+        pads = _halves(_same_pads(shape[2:], kernel, strides, (1,) * rank), mode)
     ceil = node.flag("ceil_mode", False)
     steps = zip(shape[2:], kernel, strides, pads, pads[rank:], dilations, strict=False)
     counts = [windows_along(n, k, s, a, b, d, ceil) for n, k, s, a, b, d in steps]
