@@ -161,10 +161,11 @@ def test_graph_output_declared_with_another_element_type() -> None:
     assert "'y' is declared i8, but is computed as f32" in str(refused(model))
 
 
-def test_opset_of_the_future() -> None:
+@pytest.mark.parametrize("version", [99, 0, -(2**63)])
+def test_opset_that_there_is_not(version: int) -> None:
     model = unary("Relu", [3])
-    model.opset_import[0].version = 99
-    assert "opset 99" in str(refused(model))
+    model.opset_import[0].version = version
+    assert f"opset {version}" in str(refused(model))
 
 
 def test_unknown_automatic_padding() -> None:
@@ -276,6 +277,20 @@ def test_negative_extent_and_unknown_type() -> None:
 
     assert "negative extent" in str(bad_tensor(negative))
     assert "unknown data type 99" in str(bad_tensor(unknown))
+
+
+def test_unknown_type_in_a_body() -> None:
+    bodies: dict[str, onnx.GraphProto] = {}
+    for name in ("then_branch", "else_branch"):
+        relu = helper.make_node("Relu", ["x"], [name])
+        result = helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])
+        bodies[name] = helper.make_graph([relu], name, [], [result])
+    bodies["then_branch"].output[0].type.tensor_type.elem_type = 2**31 - 1
+    b = ModelBuilder()
+    b.input("x", [2])
+    b.node("If", [b.input("c", [], np.bool_)], "y", **bodies)
+    b.output("y", shape=[2])
+    assert "Invalid tensor data type 2147483647" in str(refused(b.model(check=False)))
 
 
 def test_huge_constant_of_shape_is_not_folded() -> None:

@@ -286,7 +286,7 @@ def _check_and_infer(loaded: LoadedModel, source: str | Path | bytes | ModelProt
             inferred: ModelProto = package("onnx.shape_inference").infer_shapes(
                 light, check_type=False, strict_mode=False
             )
-        except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
             raise _rejected(loaded, str(error)) from None
         graph = inferred.graph
         if not _states_pools(loaded, light, graph):
@@ -378,7 +378,7 @@ def _check_windows(loaded: LoadedModel, light: ModelProto) -> None:
     hide(probe, [node for node in probe.graph.node if node.op_type == "Slice"])
     try:
         inferred = onnx.shape_inference.infer_shapes(probe)
-    except (onnx.shape_inference.InferenceError, RuntimeError):
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
         return  # the inference proper says it better
     makers = {name: label(node) for node in light.graph.node for name in node.output}
     for value in inferred.graph.value_info:
@@ -394,10 +394,10 @@ def _check_opset(loaded: LoadedModel) -> None:
     """The checker takes a version it does not know for the newest it knows."""
     newest: int = package("onnx").defs.onnx_opset_version()
     for entry in loaded.model.opset_import:
-        if entry.domain in ("", "ai.onnx") and entry.version > newest:
+        if entry.domain in ("", "ai.onnx") and not 0 < entry.version <= newest:
             raise InputError(
                 f"the model is of opset {entry.version}, but the installed onnx package "
-                f"knows only up to {newest}",
+                f"knows only 1 to {newest}",
                 where=loaded.where(),
                 code="invalid-onnx",
             )

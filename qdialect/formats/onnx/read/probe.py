@@ -100,7 +100,7 @@ def types_alone(imp: Importer, node: Node) -> dict[str, Attribute]:
     inference, model = package("onnx.shape_inference"), _alone(imp, node, None)
     try:
         found = model and inference.infer_shapes(model)
-    except (inference.InferenceError, RuntimeError):
+    except (inference.InferenceError, RuntimeError, ValueError):
         found = None
     return {v.name: value_type(v.type) for v in found.graph.output} if found else {}
 

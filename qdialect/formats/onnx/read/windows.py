@@ -124,7 +124,7 @@ def pooled_shape(node: Node, shape: Sequence[int]) -> Extents | None:
         return None
     if mode in _SAME:  # for no dilations
         pads = _halves(_same_pads(shape[2:], kernel, strides, (1,) * rank), mode)
-    ceil = node.flag("ceil_mode", False)
+    ceil = node.get("ceil_mode", 0) == 1  # other numbers are no to it
     steps = zip(shape[2:], kernel, strides, pads, pads[rank:], dilations, strict=False)
     counts = [windows_along(n, k, s, a, b, d, ceil) for n, k, s, a, b, d in steps]
     fits = min(counts, default=-1) >= 0 and max(counts) < 1 << 63
