@@ -127,14 +127,18 @@ def test_shapes_of_unusual_operands(name: str, tmp_path: Path) -> None:
     assert command_failure(OPTIONAL[name], tmp_path)[0] == ""
 
 
+@pytest.mark.parametrize("bias", [[], ["", "c"]])
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_dynamic_products_whose_scales_fit_no_column(count: int, tmp_path: Path) -> None:
-    """The runtime reads a scale for each column, whatever the tensor of scales holds."""
+def test_dynamic_products_of_matrices(count: int, bias: list[str], tmp_path: Path) -> None:
+    """The runtime reads a scale for each column, whatever the tensor of scales holds, and
+    multiplies the bias with it."""
     constants = [
         numpy_helper.from_array(np.arange(16, dtype=np.uint8).reshape(4, 2, 2), "b"),
         numpy_helper.from_array(np.full(count, 0.05, np.float32), "s"),
+        numpy_helper.from_array(np.array([0.5, -2], np.float32), "c"),
     ]
-    node = helper.make_node("DynamicQuantizeMatMul", ["x", "b", "s"], ["y"], domain="com.microsoft")
+    inputs = ["x", "b", "s", *bias]
+    node = helper.make_node("DynamicQuantizeMatMul", inputs, ["y"], domain="com.microsoft")
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [4, "N", 2]) for n in "xy")
     graph = helper.make_graph([node], "g", [x], [y], constants)
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]

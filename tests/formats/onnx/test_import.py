@@ -583,3 +583,24 @@ def test_einsum(equation: str, shapes: list[Any], found: list[str]) -> None:
     b.output("y", shape=None)
     module, _ = roundtrip(b.model(), n=2)
     assert ops(module) == found
+
+
+@pytest.mark.parametrize("rows", [(1,), (7,), (1, 1), (4, 8), ("n",), ("n", 8)])
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("turned", [False, True])
+def test_einsum_with_a_constant_sums_as_in_the_runtime(
+    rows: tuple[Any, ...], columns: int, turned: bool
+) -> None:
+    random = np.random.default_rng(0)
+    shape = (columns, 33) if turned else (33, columns)
+    b = ModelBuilder(17)
+    weight = b.const("w", random.standard_normal(shape), np.float32)
+    equation = f"{'ab'[: len(rows)]}i,{'ki' if turned else 'ik'}->{'ab'[: len(rows)]}k"
+    b.node("Einsum", [b.input("x", [*rows, 33]), weight], "y", equation=equation)
+    b.output("y", shape=None)
+    module, written = roundtrip(b.model(), n=1)
+    few = {*rows} <= {1, "n"} or columns == 1
+    assert (ops(module) == ["onnx.node"]) == (few and not turned)
+    x = random.standard_normal([1 if n == "n" else n for n in (*rows, 33)]).astype(np.float32)
+    one, two = (OrtEngine(each, optimize=False).run({"x": x})["y"] for each in (b.model(), written))
+    np.testing.assert_array_equal(one, two)

@@ -39,6 +39,8 @@ def matmul(imp: Importer, node: Node) -> Results:
     scale = imp.statics.get(node.input(2))
     if scale is None or tuple(scale.dims) not in ((), (1,), shape[-1:]):
         return None  # the runtime reads as many scales as there are columns
+    if node.input(4) and len(shape) > 2 and tuple(scale.dims) not in ((), (1,)):
+        return None  # the runtime (1.32) multiplies the bias with the scales, too
     place = Place(node.input(2), node.input(3), axis=-1)
     element = element_at(imp, node, place, storage, shape)
     bias = imp.type_of(node.input(4))

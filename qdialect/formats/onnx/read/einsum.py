@@ -4,6 +4,8 @@
 
 One label is summed, which is the last of the first tensor; the second has it last or last
 but one, and the same leading labels as the first, or none.  Others stay ONNX nodes.
+So does one row or one column times a constant: ONNX Runtime packs the constants of `MatMul` and
+then sums in another order than `Einsum` does.
 """
 
 from __future__ import annotations
@@ -39,6 +41,10 @@ def einsum(imp: Importer, node: Node) -> Results:
     if DYNAMIC in summed or summed[0] != summed[1]:
         return None  # an extent of 1 is repeated, which a matrix product does not do
     lhs, rhs = (imp.value(name) for name in node.inputs)
+    one = {1, DYNAMIC}
+    packed = not turned and len(shapes[1]) == 2 and nn.constant_of(rhs) is not None
+    if packed and (shapes[1][-1] in one or one.issuperset(shapes[0][:-1])):
+        return None
     if turned:
         rank = len(labels[1])
         op = nn.TransposeOp(rhs, perm=(*range(rank - 2), rank - 1, rank - 2))
