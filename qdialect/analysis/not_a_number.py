@@ -7,15 +7,19 @@ both signs; quotients by what may be zero, and ops that nobody knows, may give a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.behaviors import Behavior
 from qdialect.context import QContext
 from qdialect.numerics.lazy_numpy import np
-from qdialect.quant import DCastOp
+from qdialect.quant import DCastOp, element_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _LARGE = 2.0**100
 """Sums and products of a few smaller floats do not overflow."""
@@ -23,10 +27,13 @@ _TRIED = (-1e4, -1.5, -1e-4, -0.0, 0.0, 1e-4, 1.5, 1e4)
 
 
 class NotANumber:
-    """What is known of the floats of a module; rewrites that keep what it computes keep that."""
+    """What is known of the floats of a module; rewrites that keep what it computes keep that.
 
-    def __init__(self, session: QContext) -> None:
-        self._session = session
+    With `finite`, infinities count as NaN does, and the inputs of the model may hold them.
+    """
+
+    def __init__(self, session: QContext, *, finite: bool = False) -> None:
+        self._session, self._finite = session, finite
         self._known: dict[SSAValue, bool] = {}
 
     def may_be(self, value: SSAValue) -> bool:
@@ -51,12 +58,18 @@ class NotANumber:
     def _found(self, value: SSAValue) -> bool:
         owner = value.owner
         if not isinstance(owner, Operation):
-            return False  # an argument
+            return self._finite  # an argument
         if isinstance(owner, DCastOp):
             return _is_large(owner)
         if any(self._known[v] for v in owner.operands):
             return True
-        return _makes_nan(owner, self._session)
+        if self._finite and owner.operands and element_type(value.type) != f32:
+            return True  # small floats overflow soon
+        return _makes_nan(owner, self._session, np.isfinite if self._finite else _is_number)
+
+
+def _is_number(values: NDArray[Any]) -> NDArray[np.bool_]:
+    return ~np.isnan(values)
 
 
 def _is_large(cast: DCastOp) -> bool:
@@ -67,7 +80,7 @@ def _is_large(cast: DCastOp) -> bool:
     return max(params.scale_list()) * furthest > _LARGE
 
 
-def _makes_nan(op: Operation, session: QContext) -> bool:
+def _makes_nan(op: Operation, session: QContext, is_right: Callable[..., Any]) -> bool:
     if not op.operands:
         values = constant_values(op.results[0], session) if op.results else None
         if values is None or values.dtype.kind != "f":
@@ -79,16 +92,12 @@ def _makes_nan(op: Operation, session: QContext) -> bool:
         return True
     if any(_may_be_zero(op.operands[index], session) for index in behavior.nonzero):
         return True
-    return _is_undefined(op, behavior)
+    if behavior.pointwise is None:
+        return False
+    with np.errstate(all="ignore"):
+        return not bool(is_right(behavior.pointwise(op, np.array(_TRIED))).all())
 
 
 def _may_be_zero(value: SSAValue, session: QContext) -> bool:
     values = constant_values(value, session)
     return values is None or values.dtype.kind != "f" or not bool(values.all())
-
-
-def _is_undefined(op: Operation, behavior: Behavior) -> bool:
-    if behavior.pointwise is None:
-        return False
-    with np.errstate(all="ignore"):
-        return bool(np.isnan(behavior.pointwise(op, np.array(_TRIED))).any())

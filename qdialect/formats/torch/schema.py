@@ -159,9 +159,11 @@ class _Reader:
 
     def _size(self, size: Json) -> Extent:
         kind, value = _only(size)
-        if kind == "as_int":
-            return Extent.of(int(value))
-        return extent(value["expr_str"])
+        if kind != "as_int":
+            return extent(value["expr_str"])
+        if not -(2**63) <= int(value) < 2**63:
+            raise ValueError(f"an extent of {value} is no 64-bit integer")
+        return Extent.of(int(value))
 
     def _node(self, node: Json, index: int) -> Node:
         arguments: dict[str, Argument] = {}

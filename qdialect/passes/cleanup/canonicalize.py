@@ -34,11 +34,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.not_a_number import NotANumber
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.declaration import Bounds
 from qdialect.context import QContext, session
 from qdialect.errors import InputError, UsageError, did_you_mean
-from qdialect.numerics.arithmetic import quantized
+from qdialect.numerics.arithmetic import Arithmetic, quantized
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.numerics.requantize import clamps_nothing, quant_grids
 from qdialect.numerics.rounding import Rounding
@@ -183,9 +184,15 @@ class RepeatedClamp(Rule[_Repeated]):
 
 class ClampByConstant(Rule[_Clamped]):
     """max(x, c) = clip(x, min = c) for a constant that is one number everywhere; which
-    zero max(-0, 0) is, is left open."""
+    zero max(-0, 0) is, is left open.  A clip that lacks a bound clips infinities to the largest
+    number in ONNX Runtime, so in a module of floats x has to be finite."""
 
     name = "clamp-by-constant"
+
+    def prepare(self, module: Operation) -> None:
+        """Prepare the analysis of what may be infinite."""
+        super().prepare(module)
+        self._finite = NotANumber(self.session, finite=True)
 
     def roots(self) -> Iterable[str]:
         return self.session.behaviors.names_with(lambda b: b.as_clamp is not None)
@@ -206,6 +213,9 @@ class ClampByConstant(Rule[_Clamped]):
         params = qparams_of(match.x)
         if params is not None and not is_integer(params):
             return Refusal("storage", f"no clamp of codes stored as {params.storage}")
+        in_floats = params is None and arithmetic_of(match.op) is not Arithmetic.REAL
+        if in_floats and None in match.bounds and self._finite.may_be(match.x):
+            return Refusal("infinite", "the operand may be infinite")
         return EXACT
 
     def rewrite(self, match: _Clamped, rewriter: Rewriter) -> None:

@@ -122,7 +122,9 @@ def _packs(user: Operation, index: int, session: QContext) -> bool:
     behavior = session.behaviors.get(user)
     if behavior is None:
         return not isinstance(user, ConversionOp) and not user.has_trait(IsTerminator)
-    return behavior.accumulator is not None and behavior.accumulator.rhs == index
+    if behavior.accumulator is not None:
+        return behavior.accumulator.rhs == index
+    return behavior.operand_port(index).channels is not None
 
 
 class _FoldRule(Rule[_Fold]):

@@ -21,6 +21,7 @@ from qdialect.formats.mlir.read import parse_text
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import OrtEngine, save_model, write_model
 from qdialect.reference import Interpreter
+from tests.support.commands import call, qopt
 
 
 def refused(source: Any) -> InputError:
@@ -257,6 +258,17 @@ def test_absurd_extents_cost_no_memory() -> None:
         tensor.dims[:] = [2**40, 2**40]
 
     assert "holds 48 bytes" in str(bad_tensor(blow_up))
+
+
+@pytest.mark.parametrize("shape", [[2, 2**62, 7], [0, 2**62, 7]])
+def test_inputs_of_absurd_extents_cost_no_memory(shape: list[int], tmp_path: Path) -> None:
+    """Neither where a node is tried alone, nor where the model is."""
+    b = ModelBuilder()
+    b.node("Concat", [b.input("x", shape)] * 3, "c", axis=-1)
+    b.output(b.quantize("c", np.full(20, 0.5), np.zeros(20), "i8", axis=2), np.int8)
+    onnx.save(b.model(check=False), tmp_path / "m.onnx")
+    done = call(qopt, "optimize", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "o.onnx"))
+    assert done.code == 1 and "20 scales for dimension 2" in done.err
 
 
 def test_split_into_absurdly_many_costs_no_memory() -> None:

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.context import new_context
 from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError
-from qdialect.formats.onnx.write import OrtEngine, evaluate_node
+from qdialect.formats.onnx.write import OrtEngine, evaluate_node, write_model
 
 
 def kept(module: Any) -> list[NodeOp]:
@@ -223,6 +223,18 @@ def test_changed_opset_refuses_nodes_that_changed() -> None:
         export(ctx, module, opset=18)
     ctx, module = load(unary("Softsign", [3, 4], opset=17))
     assert export(ctx, module, opset=18).opset_import[0].version == 18
+
+
+def test_what_only_the_runtime_has_is_the_same_in_each_opset() -> None:
+    b = ModelBuilder(9)
+    b.node("LayerNormalization", [b.input("x", [2, 3]), b.const("w", np.ones(1), np.float16)], "y")
+    b.output("y", np.float16, shape=[2, 3])
+    b.inputs[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    ctx, module = load(b.model(check=False))
+    written = write_model(module, ctx, opset=10).whole()
+    assert written.opset_import[0].version == 10
+    with pytest.raises(QError, match="'LayerNormalization' changed between opset 9"):
+        export(ctx, module, opset=17)
 
 
 def test_a_later_opset_keeps_nodes_that_it_gave_attributes() -> None:

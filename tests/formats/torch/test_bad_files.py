@@ -73,6 +73,17 @@ def test_kept_ops_are_not_written_to_onnx(tmp_path: Path) -> None:
         qd.save(qd.load(SMALL), tmp_path / "m.onnx")
 
 
+def test_an_extent_beyond_64_bits(tmp_path: Path) -> None:
+    def change(name: str, document: Any) -> Any:
+        for inner, key in places(document):
+            if key == "sizes":
+                inner[key][0] = {"as_int": 2**63}
+        return document
+
+    with pytest.raises(qd.InputError, match="an extent of 9223372036854775808 is no 64-bit"):
+        qd.load(rewritten(tmp_path / "m.pt2", change))
+
+
 def test_random_bytes(tmp_path: Path) -> None:
     source = SMALL.read_bytes()
     generator = random.Random(5)

@@ -127,7 +127,7 @@ def _alone(imp: Importer, node: Node, unknown: int | None) -> ModelProto | None:
             ranked = cast("TensorType[Attribute]", kind)
             code = _code(element_type(ranked))
             dims = [unknown if n == DYNAMIC else n for n in extents(ranked)]
-        if code is None or (unknown is not None and prod(n or 0 for n in dims) > _MOST):
+        if code is None or (unknown is not None and prod(n or 1 for n in dims) > _MOST):
             return None
         graph.input.append(onnx.helper.make_tensor_value_info(name, code, dims))
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.outputs if name)

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
-from math import inf
+from math import inf, prod
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -201,6 +201,10 @@ def loads(model: ModelProto | bytes | str | PathLike[str]) -> bool:
     return True
 
 
+_MOST = 1 << 28
+"""Elements of an input that are made to try a model."""
+
+
 def runs(file: str | PathLike[str], inputs: Arrays | None = None) -> bool:
     """Whether the runtime runs a model as it is written: on `inputs`, or on ones of every kind
     where nobody gave any, unknown extents being 1."""
@@ -209,7 +213,9 @@ def runs(file: str | PathLike[str], inputs: Arrays | None = None) -> bool:
     try:
         engine = OrtEngine(file, optimize=False)
         if inputs is None:
-            ports = ((p["name"], p["shape"], p["type"]) for p in engine.ports)
+            ports = [(p["name"], p["shape"], p["type"]) for p in engine.ports]
+            if any(prod(n or 1 for n in shape) > _MOST for _, shape, _ in ports):
+                return False
             given = {n: np.ones(s, "object" if t == "string" else t) for n, s, t in ports}
         else:
             given = dict(inputs)

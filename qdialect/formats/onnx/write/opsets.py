@@ -182,8 +182,8 @@ def _is_changed(kind: str, source: int, target: int) -> bool:
     defs = package("onnx.defs")
     try:
         old, new = (defs.get_schema(kind, opset, "") for opset in (source, target))
-    except defs.SchemaError:
-        return defs.has(kind)  # not an op that only the runtime has
+    except defs.SchemaError:  # an op that only the runtime has, at least in one of them
+        return bool(defs.has(kind, source, "") or defs.has(kind, target, ""))
     if old.since_version == new.since_version:
         return False
     if kind in _REVISED or old.deprecated or new.deprecated:
