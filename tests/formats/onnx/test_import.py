@@ -180,6 +180,21 @@ def test_pow(exponent: float) -> None:
         assert ops(module) == ["nn.abs", name]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4, -2])
+def test_pow_with_an_exponent_of_another_type(exponent: int, dtype: Any) -> None:
+    """ONNX Runtime computes some of them in floats of 64 bits, which the file must go on asking."""
+    b = ModelBuilder()
+    b.node("Pow", [b.input("x", [4096]), b.const("e", exponent, dtype)], "y")
+    b.output("y")
+    module, written = roundtrip(b.model())
+    is_kept = dtype != np.float32 and exponent in (4, -2)
+    assert ops(module) == ["onnx.node" if is_kept else "nn.pow"]
+    feeds = random_feeds(b.model(), 0)
+    one, two = (OrtEngine(each, optimize=False).run(feeds)["y"] for each in (b.model(), written))
+    np.testing.assert_array_equal(one, two)
+
+
 @pytest.mark.parametrize("slope", [[4, 1, 1], [1], [2, 4, 8, 10]])
 def test_prelu(slope: list[int]) -> None:
     b = ModelBuilder()
