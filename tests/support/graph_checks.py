@@ -278,27 +278,42 @@ def _same_in_reference(given: Any, better: Any, feeds: Arrays) -> bool:
 
 
 def undefined(model: onnx.ModelProto, feeds: Arrays) -> bool:
-    """Whether a number that is none is made an integer, which nobody defines."""
+    """Whether a float that no integer of the type is near is made an integer, which nobody
+    defines."""
     from qdialect.errors import QError
     from qdialect.formats.onnx.write import OrtEngine
 
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
-    read = [
-        n.input[0]
-        for n in model.graph.node
-        if n.op_type in ("QuantizeLinear", "Cast", "DynamicQuantizeLinear")
-    ]
+    read: list[tuple[str, np.dtype[Any] | None]] = []
+    for node in model.graph.node:
+        if node.op_type in ("QuantizeLinear", "DynamicQuantizeLinear"):
+            read.append((node.input[0], None))  # saturates
+        elif node.op_type == "Cast":
+            given = {each.name: each.i for each in node.attribute}
+            if given.get("saturate", 1) not in (0, 1):
+                return True  # the runtime writes nothing, and gives what was there
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(given["to"])
+            if dtype.kind in "iu":
+                read.append((node.input[0], dtype))
     known = {output.name for output in model.graph.output}
     probe.graph.output.extend(
-        onnx.ValueInfoProto(name=n) for n in dict.fromkeys(read) if n not in known
+        onnx.ValueInfoProto(name=n) for n in dict.fromkeys(n for n, _ in read) if n not in known
     )
     try:
         found = OrtEngine(probe.SerializeToString(), optimize=False).run(feeds)
     except QError:
         return False
-    floats = [np.asarray(a) for n, a in found.items() if n in read]
-    return any(a.dtype.kind == "f" and bool(np.isnan(a).any()) for a in floats)
+    return any(_is_far(np.asarray(found[n]), dtype) for n, dtype in read if n in found)
+
+
+def _is_far(floats: np.ndarray, dtype: np.dtype[Any] | None) -> bool:
+    if floats.dtype.kind != "f":
+        return False
+    if dtype is None:
+        return bool(np.isnan(floats).any())
+    limits, whole = np.iinfo(dtype), np.trunc(floats.astype(np.float64))
+    return not bool(((whole >= limits.min) & (whole <= limits.max)).all())
 
 
 def _near(wanted: list[Any], found: list[Any], kind: str = "meaning", least_steps: int = 1) -> None:
