@@ -27,6 +27,10 @@ _STAND_INS = {
 _HIDDEN = "qdialect.unknown"
 
 
+_FLAGS = frozenset({"ceil_mode", "keepdims", "noop_with_empty_axes"})
+"""Attributes that say how many extents a result has, or how large they are."""
+
+
 def hide_newer_ops(light: ModelProto) -> None:
     """Hide ops that ONNX has only since a later opset, as runtimes have had some for longer
     (ONNX Runtime writes `LayerNormalization` into models of any opset)."""
@@ -73,8 +77,12 @@ def stand_in(light: ModelProto) -> None:
 
     QONNX's become products: both give floats of the extents that the first two inputs, a tensor
     and its scales, broadcast to. Quark's become casts, or nothing. A `Resize` that keeps the aspect
-    ratio over axes counted from the end is nothing: ONNX Runtime finds none of them (1.32)."""
+    ratio over axes counted from the end is nothing: ONNX Runtime finds none of them (1.32). Flags
+    that are neither 0 nor 1 are 0, which it takes them for."""
     for node in nested_nodes(light.graph.node):
+        for attribute in node.attribute:
+            if attribute.name in _FLAGS and attribute.i != 1:
+                attribute.i = 0
         place = (node.domain, node.op_type)
         if place[1] == "Resize" and _keeps_size(node):
             node.op_type = "Identity"
