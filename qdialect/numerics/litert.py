@@ -4,6 +4,7 @@
     MUL        rint(fl(fl((q - z) (r - w)) M)),  M = fl(fl(s t) / u)                XNNPACK
     MEAN, SUM  rint(fl(fl(S i) + fl(w - fl(fl(n z) i)))),  S the sum of n codes       XNNPACK
                i = fl(fl(s / t) fl(1 / n)) of a mean, fl(s / t) of a sum
+    CONCATENATION  round(fl(q m) - fl(z m)),  m = fl(s fl(1 / t))            u8, both engines
     ADD        (m (q - z) + n (r - w) + 2^(k-1)) >> k,  m = rint(2^k s / u), ...    XNNPACK
 
 each plus the zero point w of the result (which means and sums have inside), within its storage
@@ -51,6 +52,14 @@ def quantized_again(a: QuantGrid, b: QuantGrid) -> Codes | None:
         return None
     multiplier = int(np.rint(256 * np.float64(ratio)))
     return _cut(((all_codes(a) - a.zero) * multiplier + 128) >> 8, b)
+
+
+def concatenated(a: QuantGrid, b: QuantGrid) -> Codes:
+    """All u8 codes of `a` by a CONCATENATION to `b`, halves away from zero."""
+    scale = np.float32(a.scale) * (np.float32(1) / np.float32(b.scale))
+    bias = np.float32(-a.zero) * scale
+    steps = (all_codes(a).astype(np.float32) * scale + bias).astype(np.float64)
+    return _cut(np.copysign(np.floor(np.abs(steps) + 0.5), steps), b)
 
 
 def multiplied(a: QuantGrid, factor: float, b: QuantGrid) -> Codes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from qdialect.raising.tflite import contraction
 from qdialect.raising.tflite.convert import RaiseTflite, handlers
 from qdialect.reference import Interpreter
 from qdialect.targets.litert_requirements import ALL, STATEMENTS, breaches
+from tests.support.commands import call, qopt
 from tests.support.tflite_cases import DRAWN
 from tests.support.tflite_models import LitertError, model, op, run_litert, tensor
 from tests.support.tflite_parameters import STORAGES, Change, changed, changes, drawn
@@ -160,6 +162,22 @@ def test_u8_codes_are_joined_as_the_kernel_rounds_them() -> None:
             codes = in_litert(data, [every, every], engine)
             assert codes is not None
             assert _raised(data, [every, every], engine, codes) == []
+
+
+def test_joined_u8_codes_are_written_again(tmp_path: Path) -> None:
+    """Also where the kernel rounds ties up that a rescale rounds to even, as CONCATENATION."""
+    x, y = (tensor(n, (1, w), "UINT8", s, 3) for n, w, s in (("x", 256, 0.5), ("y", 512, 1.0)))
+    v = tensor("v", (1, 256), "UINT8", 1.0, 3)
+    nodes = [op("CONCATENATION", ["x", "v"], ["y"], {"axis": 1})]
+    (tmp_path / "m.tflite").write_bytes(model([x, v], [y], nodes))
+    done = call(qopt, "optimize", str(tmp_path / "m.tflite"), "-o", str(tmp_path / "o.tflite"))
+    assert done.code == 0 and "left out" not in done.out + done.err
+    every = np.arange(256, dtype=np.uint8)[None]
+    one, two = (
+        run_litert((tmp_path / name).read_bytes(), [every, every], ALL[0])[0]
+        for name in ("m.tflite", "o.tflite")
+    )
+    assert np.array_equal(one, two)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -30,11 +30,12 @@ from qdialect.lowerings.tflite.codes import (
     finished,
     half_even,
     is_builtin,
+    recoded,
     result_qparams,
     signed,
     signed_qparams,
 )
-from qdialect.lowerings.tflite.emitter import Emitter
+from qdialect.lowerings.tflite.emitter import Emitter, constant_vector, full_range
 from qdialect.lowerings.tflite.rescale import grid, on_scale
 from qdialect.numerics import litert
 from qdialect.numerics.float_path import dequantize_codes
@@ -245,8 +246,33 @@ def _last(axis: int, x: LaidOut) -> tuple[int, ...]:
 
 
 def table(e: Emitter, op: Operation, operands: Sequence[LaidOut]) -> LaidOut:
-    """`nn.table`: nothing looks up codes."""
-    raise Unlowerable("table", "there is no lookup of codes", "the function that it is of")
+    """`nn.table` where it holds what CONCATENATION makes of u8 codes on another scale, as one of
+    one operand: nothing looks up codes."""
+    x, given, codes = operands[0], qparams_of(op.results[0]), constant_vector(e, op.operands[1])
+    a, b = _as_u8(x.params), _as_u8(given)
+    if not x.rank or codes is None or a is None or b is None or given is None:
+        raise _no_lookup()
+    shift = 128 if given.storage.signed else 0
+    if not np.array_equal(codes.astype(np.int64) + shift, litert.concatenated(grid(a), grid(b))):
+        raise _no_lookup()
+    value = e.value_of(x, x.order)
+    if x.params != a:
+        value = recoded(e, value, a, x.order)
+    options = {"axis": 0, ACTIVATION: "NONE"}
+    out = e.node("CONCATENATION", [value], shape_of(value), e.element(b, x.order), **options)
+    if given.storage.signed:
+        out = recoded(e, out, full_range(given), x.order)
+    return finished(e, out, x.order, given, x.shape)
+
+
+def _as_u8(params: QParams | None) -> QParams | None:
+    if params is None or params.storage.spelling not in ("i8", "u8") or not params.is_per_tensor:
+        return None
+    return full_range(params.with_signedness(False))
+
+
+def _no_lookup() -> Unlowerable:
+    return Unlowerable("table", "there is no lookup of codes", "the function that it is of")
 
 
 __all__ = ["arithmetic", "clamp", "extremum", "function", "softmax", "table"]

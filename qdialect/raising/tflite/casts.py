@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import Float16Type, StringAttr, f32
 
 from qdialect.numerics.arithmetic import table
+from qdialect.numerics.litert import concatenated
 from qdialect.numerics.requantize import quant_grids
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import TableOp, shape_of
@@ -20,7 +21,7 @@ from qdialect.raising.errors import Unraisable
 from qdialect.raising.raised import Raised, all_known
 from qdialect.raising.tflite.node import Node, is_float, kind_of, params_of
 from qdialect.raising.tflite.raiser import Handler, Raiser, element_in
-from qdialect.raising.tflite.requantize import Pair, clamping, concatenated, requantization
+from qdialect.raising.tflite.requantize import Pair, clamping, requantization
 from qdialect.raising.tflite.values import Constant
 
 _ROUNDINGS = {"litert-xnn": Rounding.RECIPROCAL, "litert-ref": Rounding.HALF_AWAY}
@@ -73,7 +74,8 @@ def joined(r: Raiser, node: Node, x: Raised) -> Raised:
     params, target = params_of(x), node.params()
     if params is None or target is None or params == target:
         return x
-    made, (a,), (b,) = concatenated(params, target), quant_grids(params), quant_grids(target)
+    (a,), (b,) = quant_grids(params), quant_grids(target)
+    made = concatenated(a, b).astype(np.uint8)
     value, kind = r.value(x), UniformType(target)
     if all(np.array_equal(made, table(a, b, Rounding.HALF_EVEN, f)) for f in (None, "f32")):
         return Raised(x.order, r.append(RescaleOp(value, ranked(kind, shape_of(value)))).results[0])

@@ -1,18 +1,13 @@
-"""Codes on another scale: what each engine multiplies with, and what CONCATENATION makes of u8."""
+"""Codes on another scale: what each engine multiplies with."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
+from typing import cast
 
 from qdialect.numerics.fixed_point import FixedPoint
 from qdialect.numerics.litert_scales import Engine, fixed_point, rescale_of, single
 from qdialect.numerics.rounding import Rounding
 from qdialect.qparams import QParams
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Pair = tuple[FixedPoint, Rounding]
 """Multiplier and shift, and rounding."""
@@ -35,13 +30,3 @@ def by_gemmlowp(ratio: float) -> Pair:
 def clamping(source: QParams, target: QParams) -> Pair:
     """How a clamp makes codes of `target`: as the reference kernels, by a ratio of 32 bits."""
     return by_gemmlowp(single(source.scale / target.scale))
-
-
-def concatenated(source: QParams, target: QParams) -> NDArray[Any]:
-    """What CONCATENATION makes of each u8 code, in float32: round((q m - z m) + z_y), halves away
-    from zero, m = s_x (1 / s_y)."""
-    scale = np.float32(source.scale) * (np.float32(1) / np.float32(target.scale))
-    bias = np.float32(-source.zero_point) * scale
-    steps = (np.arange(256, dtype=np.float32) * scale + bias).astype(np.float64)
-    rounded = np.copysign(np.floor(np.abs(steps) + 0.5), steps) + target.zero_point
-    return np.clip(rounded, 0, 255).astype(np.uint8)
