@@ -6,9 +6,9 @@ Each candidate is therefore loaded and run as a user will run it, beside the inp
 that does not load, or that is then further from the float model than the input, is not written.
 
 Of the rest the fastest is written, by short runs in turns, on this machine. The order in which
-candidates stand is the order of preference: of those that are as fast as the fastest, within
-what the measurement can tell, the first wins.  Without a race (a budget of 0) it is the first,
-so that the same command writes the same file anywhere.
+candidates stand is the order of preference: the first wins that no other beats beyond the quartiles
+of their times, so that noise does not choose the file.  Without a race (a budget of 0) it is the
+first, so that the same command writes the same file anywhere.
 """
 
 from __future__ import annotations
@@ -364,7 +364,9 @@ def _lap(times: Sequence[float], first: Sequence[float]) -> Lap:
 
 
 def winner(laps: Mapping[str, Lap], preferred: Sequence[str]) -> str:
-    """The first of the `preferred` that is as fast as the fastest."""
-    fastest = min(laps, key=lambda name: laps[name].ratio)
-    limit = laps[fastest].ratio + laps[fastest].noise
-    return next(name for name in preferred if laps[name].ratio <= limit)
+    """The first of the `preferred` that nothing beats: whose quartiles lie above those of no other,
+    or that is as fast as the fastest within the noise of medians."""
+    fastest = min(laps.values(), key=lambda lap: lap.ratio)
+    least = min(lap.high for lap in laps.values())
+    limit = fastest.ratio + fastest.noise
+    return next(n for n in preferred if laps[n].low <= least or laps[n].ratio <= limit)

@@ -69,7 +69,14 @@ def test_the_first_of_the_fastest_wins(ratios: Mapping[str, float], chosen: str)
 def test_noise_falls_with_turns() -> None:
     assert lap(0.9, 0.2, 25).noise == pytest.approx(2 * lap(0.9, 0.2, 100).noise)
     assert lap(0.9).noise > 0
-    assert winner({"a": lap(1.0), "b": lap(0.97, 0.2, 9)}, ("a", "b")) == "a"
+
+
+def test_only_what_wins_beyond_the_quartiles_is_chosen() -> None:
+    assert winner({"a": lap(1.0), "b": lap(0.97, 0.2)}, ("a", "b")) == "a"
+    assert winner({"a": lap(1.0, 0.1), "b": lap(0.8, 0.1)}, ("a", "b")) == "b"
+    assert winner({"a": lap(1.0, 0.3), "b": lap(0.8, 0.3)}, ("a", "b")) == "a"
+    # Neither is beaten by the other, and both are by the third.
+    assert winner({"a": lap(1.0, 0.1), "b": lap(0.99, 0.1), "c": lap(0.5)}, "abc") == "c"
 
 
 class Busy:
