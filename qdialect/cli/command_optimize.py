@@ -25,10 +25,10 @@ from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.targets.price_table import NO_DOT_PRODUCTS, read_prices, shipped_prices
 from qdialect.weights import save_text
-from qdialect.workflows.model import SAVED
+from qdialect.workflows.model import SAVED, load
 from qdialect.workflows.optimize_file import FileOptimization
 from qdialect.workflows.optimize_folder import FolderOptimization, Outcome
-from qdialect.workflows.race import FLOAT, INPUT, SECONDS, Candidate, Choice
+from qdialect.workflows.race import FLOAT, INPUT, SECONDS, Candidate, Choice, signal_to_noise
 from qdialect.workflows.target_report import left_over, refused_ops, unfit_sums
 from qdialect.workflows.tflite_files import TARGETS, ExecutedTflite
 
@@ -175,7 +175,8 @@ def _run_file(args: Arguments, source: Path, output: str) -> int:
         from qdialect.workflows.report import comparison_page
 
         samples = [] if work.inputs is None else [work.inputs]
-        save_text(page, comparison_page(work.model, work.result.model, target, samples))
+        after = work.result.model if work.is_ours else load(work.path)
+        save_text(page, comparison_page(work.model, after, target, samples))
     if args.switch("json"):
         write_json(_as_json(work))
     elif not args.switch("quiet"):
@@ -219,7 +220,7 @@ def _as_json(work: FileOptimization) -> dict[str, Any]:
         "dropped": [{"what": one.what, "why": one.why} for one in work.dropped],
         "notes": [*_checked(work), *work.notes],
     }
-    if work.result is not None:
+    if work.result is not None and work.is_ours:
         log = work.result.model.ctx.remarks
         shown |= {
             "fired": log.fired(),
@@ -244,7 +245,7 @@ def _summary(work: FileOptimization, details: bool) -> str:
     lines = [line(f"{work.source} -> {work.path}")]
     if work.choice is not None:
         lines += _executed(work.choice)
-    if work.model is not None and work.result is not None:
+    if work.model is not None and work.result is not None and work.is_ours:
         if work.choice is None or details:
             rows = [("", "before", "after")]
             rows += [(label, str(x), str(y)) for label, x, y in _counts(work)]
@@ -259,11 +260,14 @@ def _summary(work: FileOptimization, details: bool) -> str:
     lines += map(line, (*_checked(work), *work.dropped, *work.notes))
     if work.result is None:
         lines.append("the original is what was written\n")
+    lap = None if work.choice is None else work.choice.race.laps.get(work.choice.chosen.name)
+    if lap is not None and lap.low > 1:
+        lines.append(f"warning: {work.path} takes {lap.ratio:.2f} times as long as the input\n")
     return "".join(lines)
 
 
 def _checked(work: FileOptimization) -> list[str]:
-    if work.result is None or not work.samples:
+    if work.result is None or not work.samples or not work.is_ours:
         return []
     first, *more = work.result.checked.lines
     return [first, *(f"  {line}" for line in more)]
@@ -294,6 +298,11 @@ def _executed(choice: Choice) -> list[str]:
         lines.append(line(choice.race))
     if choice.chosen.name == FLOAT:
         lines.append("the float model is faster than what integers make: it is written\n")
+        given = choice.named(INPUT)
+        if given is not None and given.answers:
+            db = signal_to_noise(given.answers, choice.chosen.answers)
+            count = len(given.answers)
+            lines.append(line(f"on {count} inputs it is {db:.1f} dB from what the input gives"))
     elif choice.chosen.name == INPUT:
         why = "nothing is faster than" if len(laps) > 1 else "nothing may take the place of"
         what = "that" if isinstance(choice.chosen.model, Path) else "its translation"
@@ -311,7 +320,7 @@ def _title(candidate: Candidate) -> str:
 
 def _counts(work: FileOptimization) -> list[tuple[str, int, int]]:
     """Label, count before, count after; none where the original is the result."""
-    if work.model is None or work.result is None:
+    if work.model is None or work.result is None or not work.is_ours:
         return []
     from qdialect.workflows.inspect import count_module
 

@@ -35,7 +35,7 @@ from qdialect.workflows.check import Judge
 from qdialect.workflows.loadable import NOT_LOADED, loader
 from qdialect.workflows.model import Model, copy_file, load, run_passes, save
 from qdialect.workflows.optimize import EVERYTHING, Dropped, Optimization, Optimized
-from qdialect.workflows.race import Choice, Selection, cheapest_form, unrounded
+from qdialect.workflows.race import FLOAT, INPUT, Choice, Selection, cheapest_form, unrounded
 from qdialect.workflows.tabulate import with_tables
 from qdialect.workflows.tflite_files import (
     KERNELS,
@@ -215,6 +215,12 @@ class FileOptimization:
                 code="kernels",
                 notes=tuple(f"{op}: {why}" for op, why in list(left.items())[:_SHOWN]),
             )
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether what was written is a result of the passes, not the input or the float model."""
+        known = self.result is not None
+        return known and (self.choice is None or self.choice.chosen.name not in (INPUT, FLOAT))
 
     def form_written(self) -> Form | None:
         """The form of the ONNX model that was written; None where the original was, or MLIR."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from time import thread_time_ns
@@ -133,8 +134,23 @@ def test_the_winner_is_written(
     assert told["written"] == written and set(told["race"]) >= {"the input", "qdq", "qoperator"}
     if written == "the input":
         assert out.read_bytes() == net.read_bytes()
+        assert "fired" not in told and not any("same bits" in note for note in told["notes"])
     else:
         assert ("QLinearConv" in kinds(out)) == (written == "qoperator")
+
+
+def test_what_is_slower_is_said_last(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ai_edge_litert")
+    from qdialect.workflows.race_litert import LitertSelection
+
+    def raced(self: Any, *_: Any) -> Race:
+        return Race({name: lap(1.0 if name == "the input" else 1.88, 0.1) for name in self._timed})
+
+    monkeypatch.setattr(LitertSelection, "_raced", raced)
+    out = net.with_suffix(".tflite")
+    result = call(qopt, "optimize", str(net), "-o", str(out), "--race=1")
+    assert result.code == 0
+    assert result.err.endswith(f"warning: {out} takes 1.88 times as long as the input\n")
 
 
 def test_a_real_race_at_exact_has_no_integer_kernels(net: Path, tmp_path: Path) -> None:
@@ -159,6 +175,11 @@ def test_the_float_model_takes_part(
     result = call(qopt, *arguments)
     assert result.code == 0 and "the float model is faster" in result.err, result.err
     assert out.read_bytes() == path.read_bytes()
+    # Nothing is said of the results that were not written.
+    for text in ("same bits", "rewrites fired", "may be off"):
+        assert text not in result.err
+    (db,) = re.findall(r"on \d+ inputs it is (\S+) dB from what the input gives", result.err)
+    assert 10 < float(db) < 80
     other = tmp_path / "other.onnx"
     model = onnx.load(path)
     model.graph.output[0].name = model.graph.node[-1].output[0] = "other"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
-from qdialect.formats.onnx.read.subgraphs import nested_nodes
+from qdialect.formats.onnx.read.subgraphs import nested_nodes, subgraphs
 
 if TYPE_CHECKING:
-    from onnx import FunctionProto, ModelProto, NodeProto
+    from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
     Name = tuple[str, str, str]
 
@@ -40,7 +40,24 @@ def inlined(model: ModelProto, where: Where) -> ModelProto:
             where=where,
             code="too-large",
         )
-    return package("onnx.inliner").inline_local_functions(model)
+    copied: ModelProto = package("onnx").ModelProto()
+    copied.CopyFrom(model)
+    for function in copied.functions:
+        for node in nested_nodes(function.node):
+            for graph in subgraphs(node):
+                _compute_outputs(graph)
+    return package("onnx.inliner").inline_local_functions(copied)
+
+
+def _compute_outputs(graph: GraphProto) -> None:
+    """Give a body that returns what it is given a node that does: the inliner of ONNX (1.23) has
+    new names for all outputs of bodies, and only nodes that make them learn those."""
+    made = {name for node in graph.node for name in node.output}
+    for place, output in enumerate(graph.output):
+        if output.name not in made:
+            name = f"{output.name}__returned_{place}"
+            graph.node.add(op_type="Identity", input=[output.name], output=[name])
+            output.name = name
 
 
 class _Count:

@@ -40,8 +40,6 @@ def dynamic_quantize(call: Call) -> None:
 
 def write_product(exporter: Exporter, op: nn.DynamicOp) -> None:
     """A product whose input is quantized as it runs, as integer product, Cast and Mul."""
-    if exporter.opset < 11:
-        raise exporter.unsupported(op, "needs opset 11")
     key, graph = exporter.key(op), exporter.graph
     output = exporter.claim(op.result, exporter.output_names(op, key)[0])
     element = quant_element(op.weight.type)
@@ -53,6 +51,8 @@ def write_product(exporter: Exporter, op: nn.DynamicOp) -> None:
         inputs += [zero] if zero else []
         graph.node("DynamicQuantizeMatMul", inputs, [output], key, "com.microsoft")
         return
+    if exporter.opset < 11:
+        raise exporter.unsupported(op, "needs opset 11")
     codes, scale, zero = _quantized(exporter, exporter.tensor(op.input))
     weight = exporter.tensor(op.weight)
     sums, real = graph.tensor(f"{output}_sums"), graph.tensor(f"{output}_real")
