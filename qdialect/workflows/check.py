@@ -258,6 +258,10 @@ class Judge:
             source = write_model(self.before.module, self.before.ctx).whole()
         return OrtEngine(source, optimize=False, seconds=max(self.seconds, SECONDS))
 
+    def release(self) -> None:
+        """Let the runtime forget the original; it is loaded again if it is asked again."""
+        self.__dict__.pop("original", None)
+
     @property
     def is_from_litert(self) -> bool:
         """Whether the original is a file that LiteRT runs."""

@@ -416,6 +416,7 @@ class FileOptimization:
             return None
         same = judge.same_interface(next(iter(results.values())).model)
         samples = self._samples(judge) if same else []
+        judge.release()
         source = self._executable() if same and self.source.suffix == ".onnx" else None
         compared = source is not None and bool(samples) and self.float_file is None
         floats = unrounded(source, samples) if compared and source is not None else None

@@ -14,7 +14,7 @@ first, so that the same command writes the same file anywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import e, inf, log10, sqrt
 from pathlib import Path
 from random import Random
@@ -163,7 +163,9 @@ class Selection:
             if not order:
                 return None
             chosen = winner({name: raced.laps[name] for name in order}, order)
-        return Choice(sound[chosen], self.candidates, raced)
+        # What the runtime has loaded is not kept: each candidate holds all weights, some twice.
+        bare = [replace(candidate, engine=None) for candidate in self.candidates]
+        return Choice(next(c for c in bare if c.name == chosen), bare, raced)
 
     def _input_is_wrong(self, sound: Mapping[str, Candidate]) -> bool:
         """Whether the runtime, with its optimizations on, makes something else of the input file
