@@ -22,11 +22,13 @@ from qdialect.analysis.not_a_number import NotANumber
 from qdialect.analysis.ranges import inside_bounds
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
+from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.requantize import on_grid, quant_grids
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops.shapes import DYNAMIC
 from qdialect.passes.rule_pass import (
     dequantized,
     keeps_order,
@@ -39,6 +41,7 @@ from qdialect.passes.rule_pass import (
 )
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
+from qdialect.qparams.maps import First
 from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding, with_element
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
@@ -229,6 +232,17 @@ def codes_below(
     return refusal or refuse_growth(params, carried) or carried
 
 
+def may_select_nothing(op: Operation, behavior: Behavior) -> bool:
+    """Whether an op in a module of floats may pick the extreme of no elements, as extents along
+    which it picks are not known."""
+    if behavior.select is None or behavior.operand_maps is None:
+        return False
+    if arithmetic_of(op) is Arithmetic.REAL:
+        return False
+    shape, maps = shape_of(op.operands[0]), behavior.operand_maps(op)
+    return any(shape[d] == DYNAMIC for m in maps if isinstance(m, First) for d in m.dims)
+
+
 class SinkDequantize(PolicyRule[Operation]):
     """f(dequantize(a)) = dequantize(f(a)): law 2.2 for a movement; dequantize is
     monotone for an order-preserving f at bounds that the codes represent."""
@@ -253,6 +267,8 @@ class SinkDequantize(PolicyRule[Operation]):
             return refusal
         behavior = self.session.behaviors.get(match)
         assert behavior is not None
+        if may_select_nothing(match, behavior):
+            return Refusal("empty", "of nothing it gives an infinity, which no code is")
         sources = self._sources(match, behavior)
         params = [qparams_of(source) for source in sources]
         known = [q for q in params if q is not None]

@@ -35,7 +35,7 @@ from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of
 from qdialect.ops.base import PINNED
-from qdialect.passes.casts.cast_movement import meets_nan, quantized_above
+from qdialect.passes.casts.cast_movement import may_select_nothing, meets_nan, quantized_above
 from qdialect.passes.rescale.passing import (
     Counterpart,
     Rescaled,
@@ -504,6 +504,8 @@ class _StateRules:
         operands, results = carried
         inside = all(rescale.is_inside for rescale in chosen)
         if below is None:
+            if may_select_nothing(node.op, node.behavior):
+                return None
             if not keeps_order(node.behavior, node.op, operands, inside=inside):
                 return None
         elif not self._same_order(
