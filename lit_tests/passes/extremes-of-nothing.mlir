@@ -1,5 +1,5 @@
 // RUN: qopt-opt %s -p integerize --remarks --verify-diagnostics | filecheck %s
-// RUN: qopt-opt %s -p move-casts --remarks 2>&1 | filecheck %s --check-prefix=WHY
+// RUN: qopt-opt %s -p 'move-casts{boundary=maximize-integer}' --remarks 2>&1 | filecheck %s --check-prefix=WHY
 // RUN: qopt-opt %s -p place-rescales | filecheck %s
 
 // Of no elements a minimum of floats is infinite, and one of codes the largest code.
