@@ -20,7 +20,7 @@ func.func @of_a_dequantized(%x: !q) -> !f {
 // CHECK: nn.maximum
 func.func @of_an_input(%x: !f) -> !f {
   %c = nn.constant dense<1.5> : tensor<1xf32> : tensor<1xf32>
-  // expected-remark@+1 {{clamp-by-constant refused [infinite]: the operand may be infinite}}
+  // expected-remark@+1 {{clamp-by-constant refused [numerics]: would be ties (an infinity becomes the largest number)}}
   %0 = nn.maximum %x, %c : (!f, tensor<1xf32>) -> !f
   func.return %0 : !f
 }
@@ -31,7 +31,7 @@ func.func @of_an_exponential(%x: !q) -> !f {
   %c = nn.constant dense<1.5> : tensor<1xf32> : tensor<1xf32>
   %0 = "quant.dcast"(%x) : (!q) -> !f
   %1 = nn.exp %0 : (!f) -> !f
-  // expected-remark@+1 {{clamp-by-constant refused [infinite]: the operand may be infinite}}
+  // expected-remark@+1 {{clamp-by-constant refused [numerics]: would be ties (an infinity becomes the largest number)}}
   %2 = nn.minimum %1, %c : (!f, tensor<1xf32>) -> !f
   func.return %2 : !f
 }

@@ -31,7 +31,9 @@ from qdialect.workflows.model import Model, run_passes
 UNFIT = frozenset({"amplifies", "target", "grid"})
 """Why an op is not quantized, whatever stands beside it."""
 
-CLEAN = "canonicalize,fold-constants{numerics=ties},canonicalize,cse,dce"
+CLEAN = (
+    "canonicalize{numerics=ties},fold-constants{numerics=ties},canonicalize{numerics=ties},cse,dce"
+)
 
 
 def prepared_model(

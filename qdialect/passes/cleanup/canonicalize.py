@@ -9,7 +9,7 @@
     a reciprocal rounded as a quotient is (`divide_by_scale`)   -> a quotient
     a pure op whose results are unused                          -> nothing
 
-All exact. Never dequantize(quantize(x)): that pair rounds and clips.
+All exact (the clip where x is finite). Never dequantize(quantize(x)): that pair rounds and clips.
 
 For example
 
@@ -40,7 +40,7 @@ from qdialect.behaviors.declaration import Bounds
 from qdialect.context import QContext, session
 from qdialect.errors import InputError, UsageError, did_you_mean
 from qdialect.numerics.arithmetic import Arithmetic, quantized
-from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.requantize import clamps_nothing, quant_grids
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ClipOp
@@ -185,7 +185,7 @@ class RepeatedClamp(Rule[_Repeated]):
 class ClampByConstant(Rule[_Clamped]):
     """max(x, c) = clip(x, min = c) for a constant that is one number everywhere; which
     zero max(-0, 0) is, is left open.  A clip that lacks a bound clips infinities to the largest
-    number in ONNX Runtime, so in a module of floats x has to be finite."""
+    number in ONNX Runtime, so in a module of floats it is exact where x is finite."""
 
     name = "clamp-by-constant"
 
@@ -215,7 +215,7 @@ class ClampByConstant(Rule[_Clamped]):
             return Refusal("storage", f"no clamp of codes stored as {params.storage}")
         in_floats = params is None and arithmetic_of(match.op) is not Arithmetic.REAL
         if in_floats and None in match.bounds and self._finite.may_be(match.x):
-            return Refusal("infinite", "the operand may be infinite")
+            return Contract(Numerics.TIES, note="an infinity becomes the largest number")
         return EXACT
 
     def rewrite(self, match: _Clamped, rewriter: Rewriter) -> None:
@@ -252,7 +252,7 @@ class StorageCastPair(Rule[Pair]):
 
 @dataclass(frozen=True)
 class Canonicalize(RulePass):
-    """Remove what does nothing; see the module. All its rules are exact.
+    """Remove what does nothing; see the module. All its rules but one are exact.
 
     The options from `top_down` on are those of upstream's pass. What they ask for and this pass
     does not do is a ValueError.
