@@ -350,3 +350,19 @@ func.func @replicas(%x: tensor<2x2xf32>) {
   %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 2 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> : (tensor<2x2xf32>) -> tensor<2x4xf32>
   return
 }
+
+// -----
+
+func.func @recv(%token: !stablehlo.token) -> tensor<2xf32> {
+  // expected-error@+1 {{the type of the last result must be !stablehlo.token, but is tensor<2xf32>}}
+  %0 = "stablehlo.recv"(%token) {channel_handle = #stablehlo.channel_handle<handle = 0, type = 1>} : (!stablehlo.token) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
+func.func @infeed(%token: !stablehlo.token) {
+  // expected-error@+1 {{it must give a token, but gives nothing}}
+  "stablehlo.infeed"(%token) : (!stablehlo.token) -> ()
+  return
+}

@@ -453,6 +453,11 @@ def _to_all(v: View) -> Results:
     return [Inferred(shape_of(kind), element_or_self(kind)) for kind in v.kinds("operands")]
 
 
+def _ends_in_token(v: View) -> None:
+    demand(len(v.op.results), "it must give a token, but gives nothing")
+    must_be("the type of the last result", str(v.op.results[-1].type), "!stablehlo.token")
+
+
 RULES: Mapping[str, Rule] = {
     **GATHERS,
     **PRODUCTS,
@@ -486,6 +491,7 @@ RULES: Mapping[str, Rule] = {
     "get_dimension_size": _dimension_size,
     "get_tuple_element": _tuple_element,
     "imag": _to_real,
+    **dict.fromkeys(("infeed", "outfeed", "recv", "send"), _ends_in_token),
     "iota": _iota,
     "is_finite": partial(_to_bools, name="x"),
     "pad": _pad,
