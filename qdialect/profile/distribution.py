@@ -52,8 +52,8 @@ class Distribution:
         return int(self.counts.sum()) + self.zeros
 
 
-def distribution(sketch: Sketch, row: int = 0) -> Distribution:
-    """The data of one row of a sketch that keeps bins."""
+def distribution(sketch: Sketch, row: int = 0, *, masks: bool = True) -> Distribution:
+    """The data of one row of a sketch that keeps bins; without `masks` all finite numbers."""
     codes, counts = sketch.row_bins(row)
     zero = codes == ZERO
     zeros = int(counts[zero].sum())
@@ -62,7 +62,7 @@ def distribution(sketch: Sketch, row: int = 0) -> Distribution:
     order = np.argsort(left)
     left, right, counts = left[order], right[order], counts[~zero][order]
     masked = int(sketch.low[row] + sketch.high[row])
-    keep = ~_masks(left, right)
+    keep = ~_masks(left, right) if masks else np.ones(len(left), np.bool_)
     masked += int(counts[~keep].sum())
     cut = not keep.all()
     left, right, counts = left[keep], right[keep], counts[keep]

@@ -22,7 +22,8 @@ def tensor_range(entry: Entry, choice: RangeChoice, by_channel: bool = False) ->
     if by_channel:
         return max_of_channels(channel_ranges(entry, choice))
     if choice not in entry.chosen:
-        entry.chosen[choice] = choose_range(distribution(entry.tensor), choice, entry.samples)
+        data = distribution(entry.tensor, masks=choice.masks)
+        entry.chosen[choice] = choose_range(data, choice, entry.samples)
     return entry.chosen[choice]
 
 

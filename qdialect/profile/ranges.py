@@ -89,12 +89,14 @@ class Levels:
 @dataclass(frozen=True)
 class RangeChoice:
     """A method and its settings. `percentile` is the share of the data kept, in percent;
-    `momentum` the weight of the past in the moving average."""
+    `momentum` the weight of the past in the moving average. Without `masks` all finite numbers
+    are data."""
 
     method: Method = "minmax"
     percentile: float = 99.99
     momentum: float = 0.9
     levels: Levels = field(default_factory=Levels)
+    masks: bool = True
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:

@@ -42,6 +42,7 @@ from qdialect.profile.sketch import observe
 from qdialect.qparams import QParams
 from qdialect.qparams.parameters import Layout
 from qdialect.quant import DCastOp, element_type, quant_element
+from qdialect.quantization.masked_scores import masked_scores
 from qdialect.quantization.recipe import Recipe
 from qdialect.reference import argument_names
 from qdialect.weights import BlobStore
@@ -139,6 +140,7 @@ class Values:
         self._arguments: Mapping[SSAValue, str] = dict(
             zip(block.args, argument_names(self.function), strict=True)
         )
+        self._masked = masked_scores(self.function, self.ctx, self._number)
         for value in self.all_values():
             self._ranges[value] = self._own(value)
         for op in block.ops:
@@ -172,15 +174,17 @@ class Values:
         """The range of a value, or None: nothing is known of it."""
         return self._ranges.get(value)
 
-    def chosen(self, key: str, expressed: str) -> Range:
-        """The range of an entry of the profile."""
-        scheme = self.recipe.activation_scheme(expressed)
-        return tensor_range(self.profile.entries[key], self.recipe.choice(scheme))
+    def chosen(self, key: str, expressed: str, masks: bool = True) -> Range:
+        """The range of an entry of the profile, which may have `masks`."""
+        choice = self.recipe.choice(self.recipe.activation_scheme(expressed))
+        return tensor_range(self.profile.entries[key], replace(choice, masks=masks))
 
     def data(self, value: SSAValue) -> Distribution | None:
         """The distribution of a value, or None: it has no entry of its own."""
         key = self.entry(self.keys(value))
-        return None if key is None else distribution(self.profile.entries[key].tensor)
+        if key is None:
+            return None
+        return distribution(self.profile.entries[key].tensor, masks=value in self._masked)
 
     def entry(self, keys: Iterable[str]) -> str | None:
         """The first of some keys that has an entry, itself or as one of many values."""
@@ -194,7 +198,9 @@ class Values:
         if value in self.known:
             return self.known[value]
         key = self.entry(self.keys(value))
-        return None if key is None else self.chosen(key, str(element_type(value.type)))
+        if key is None:
+            return None
+        return self.chosen(key, str(element_type(value.type)), value in self._masked)
 
     def _derive_down(self, op: Operation) -> None:
         behavior = self.ctx.behaviors.get(op)
@@ -222,7 +228,8 @@ class Values:
         if key is None or function is None:
             return
         scheme = self.recipe.activation_scheme(str(element_type(result.type)))
-        made = image(distribution(self.profile.entries[key].tensor), function)
+        data = distribution(self.profile.entries[key].tensor, masks=value in self._masked)
+        made = image(data, function)
         self._ranges[result] = choose_range(made, self.recipe.choice(scheme))
 
     def _derive_up(self, op: Operation) -> None:
