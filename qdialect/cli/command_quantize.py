@@ -128,11 +128,14 @@ def run(args: Arguments) -> int:
             model, result.model, target, samples, result.profile, measured, front, steps
         )
         save_text(page, text)
+    warnings = work.unfit_data()
     if args.switch("json"):
-        write_json(_as_json(result, measured, path))
+        write_json({**_as_json(result, measured, path), "warnings": warnings})
     elif not args.switch("quiet"):
         sys.stderr.write(_summary(result, sensitive))
         sys.stderr.write(measured_text(measured))
+        for warning in warnings:
+            say(warning, "warning")
         say(f"{args.positional[0]} -> {path}")
     return OK
 

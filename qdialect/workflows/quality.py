@@ -76,6 +76,25 @@ class Samples:
         return f"{what}, too few to hold some out ({FEWEST} are needed): other data may lose more"
 
 
+def unfit(samples: Sequence[Arrays]) -> list[str]:
+    """What is wrong with samples as something to take ranges from: all are equal, or all of an
+    input of floats is one number."""
+    import numpy as np
+
+    found: list[str] = []
+    first: Arrays = samples[0] if samples else {}
+    same = {n: all(np.array_equal(a, other[n]) for other in samples[1:]) for n, a in first.items()}
+    if len(samples) > 1 and all(same.values()):
+        found.append("all samples that were looked at are equal: ranges of others will be larger")
+    for name, array in first.items():
+        is_one = array.dtype.kind == "f" and array.size > 1 and bool((array == array.flat[0]).all())
+        if is_one and same[name]:
+            found.append(
+                f"input '{name}' is {array.flat[0]:g} everywhere: its range is of one number"
+            )
+    return found
+
+
 @dataclass(frozen=True)
 class Side:
     """One of the two models: how it is executed (None: in the reference interpreter)."""

@@ -31,7 +31,7 @@ from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.interface_codes import CacheCodes, cache_codes
 from qdialect.workflows.model import Form, Model
 from qdialect.workflows.prepared import prepared_model
-from qdialect.workflows.quality import HELD_OUT, Samples, held_out
+from qdialect.workflows.quality import HELD_OUT, Samples, held_out, unfit
 from qdialect.workflows.run import open_engine
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ ROUNDING_SAMPLES = 256
 SEEN_SAMPLES = {1: 64, 2: 64}
 """How many samples statistics and roundings are of, at most, at each level of effort."""
 REPORT_SAMPLES = 2
+LOOKED_AT = 8
+"""So many samples are looked at before it is said that they are no data to calibrate on."""
 LEAST = "sqnr>=6"
 """What a result keeps where nobody says how accurate it has to be: noise is at most a quarter of
 each part of the outputs."""
@@ -354,6 +356,10 @@ class Quantization:
     def some_samples(self) -> list[Arrays]:
         """A few samples of the data to look at, if there is data."""
         return [] if self.data is None else self._samples(lambda n: _spread(n, REPORT_SAMPLES))
+
+    def unfit_data(self) -> list[str]:
+        """What is wrong with the data, of which a few samples are looked at."""
+        return [] if self.data is None else unfit(self._samples(lambda n: _spread(n, LOOKED_AT)))
 
     def judged_samples(self) -> Samples | None:
         """What the result is judged on; None without data. A profile may be of any of it."""

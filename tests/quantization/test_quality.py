@@ -10,6 +10,7 @@ import pytest
 
 from qdialect.quantization.output_parts import Part, whole_outputs
 from qdialect.quantization.quality import Judge, Quality
+from qdialect.workflows.quality import unfit
 
 RANDOM = np.random.default_rng(0)
 
@@ -19,6 +20,19 @@ def judged(expected: Any, actual: Any, part: Part | None = None) -> Quality:
     samples = [{"y": np.asarray(x)} for x in expected]
     parts = [part] if part else whole_outputs(samples[0])
     return Judge(parts, samples).judge([{"y": np.asarray(y)} for y in actual])
+
+
+def test_data_to_calibrate_on_differs() -> None:
+    random = np.random.default_rng(1)
+    drawn = [{"x": random.normal(size=(2, 3)), "scale": np.float32(2)} for _ in range(4)]
+    assert unfit([]) == unfit(drawn) == unfit(drawn[:1]) == []
+    assert unfit(drawn[:1] * 4) == [
+        "all samples that were looked at are equal: ranges of others will be larger"
+    ]
+    zeros = [{**each, "mask": np.zeros((1, 3), np.float32)} for each in drawn]
+    assert unfit(zeros) == ["input 'mask' is 0 everywhere: its range is of one number"]
+    codes = [{**each, "mask": np.zeros((1, 3), np.int64)} for each in drawn]
+    assert unfit(codes) == []
 
 
 def test_decibels_over_all_samples_and_their_mean() -> None:
