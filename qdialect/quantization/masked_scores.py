@@ -17,7 +17,6 @@ from xdsl.ir import SSAValue, Use
 from qdialect.behaviors.degrees import translation
 from qdialect.behaviors.flow import tied_operands
 from qdialect.context import QContext
-from qdialect.quant import DCastOp, QCastOp
 
 _MASK = "mask"
 """The role of what an op adds to scores."""
@@ -41,11 +40,9 @@ def masked_scores(function: FuncOp, session: QContext, number: Number) -> set[SS
 
 def _ends_in_softmax(use: Use, session: QContext, found: set[SSAValue], number: Number) -> bool:
     op = use.operation
-    if isinstance(op, DCastOp | QCastOp):
-        return op.results[0] in found
     behavior = session.behaviors.get(op)
-    if behavior is None:
-        return False
+    if behavior is None:  # casts, and ops that nobody knows: an Expand of a mask, say
+        return bool(op.results) and all(result in found for result in op.results)
     if behavior.shares is not None or behavior.operand_port(use.index).role == _MASK:
         return True
     if not op.results or not all(result in found for result in op.results):

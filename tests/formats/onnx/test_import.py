@@ -195,6 +195,25 @@ def test_pow_with_an_exponent_of_another_type(exponent: int, dtype: Any) -> None
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.parametrize("shape", ["gemm_input_shape", "gemm_output_shape", "a_token_3"])
+def test_names_that_the_runtime_gives_are_others(shape: str) -> None:
+    """It makes a Gemm between reshapes of a product and a sum, and names their shapes so."""
+    b = ModelBuilder()
+    w, bias = b.const("w", np.eye(8), np.float32), b.const("b", np.ones(8), np.float32)
+    b.node("MatMul", [b.input("x", [2, 3, 8]), w], "m")
+    b.node("Add", ["m", bias], "a")
+    b.node("Softsign", [b.node("Softplus", ["a"], "p")], "s")
+    b.node("Reshape", ["s", b.const(shape, [2, 1, 3, 8], np.int64)], "y")
+    b.output("y", shape=[2, 1, 3, 8])
+    ctx, module = load(b.model())
+    written = export(ctx, module)
+    names = [t.name for t in written.graph.initializer]
+    assert shape not in names and f"{shape}_kept" in names
+    feeds = random_feeds(b.model(), 0)
+    found = OrtEngine(written, optimize=True).run(feeds)["y"]
+    np.testing.assert_allclose(found, OrtEngine(b.model(), optimize=False).run(feeds)["y"], 1e-6)
+
+
 @pytest.mark.parametrize("slope", [[4, 1, 1], [1], [2, 4, 8, 10]])
 def test_prelu(slope: list[int]) -> None:
     b = ModelBuilder()

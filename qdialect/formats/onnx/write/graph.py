@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 LARGE_WEIGHT = 1 << 10
 """Bytes from which on a weight is large: what shapes are computed from is not."""
 _PIECE = 1 << 20
+_OF_RUNTIME = re.compile(r"gemm_(input|output)_shape|.*_token_\d+", re.DOTALL)
+"""Names that ONNX Runtime gives initializers of its own, without a look at those that there are: a
+file that it saved has some, and is not loaded where it makes the same again."""
 
 
 class GraphWriter:
@@ -85,6 +89,8 @@ class GraphWriter:
     ) -> str:
         """The name of an initializer with this value: an earlier one asked for under
         the same name if it is the same, else a new one."""
+        if _OF_RUNTIME.fullmatch(hint):
+            hint += "_kept"
         name = hint
         if name in self.initializers:
             earlier = self.initializers[name]
