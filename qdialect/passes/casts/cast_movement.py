@@ -41,7 +41,6 @@ from qdialect.passes.rule_pass import (
 )
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
-from qdialect.qparams.maps import First
 from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding, with_element
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
@@ -239,6 +238,8 @@ def may_select_nothing(op: Operation, behavior: Behavior) -> bool:
         return False
     if arithmetic_of(op) is Arithmetic.REAL:
         return False
+    from qdialect.qparams.maps import First
+
     shape, maps = shape_of(op.operands[0]), behavior.operand_maps(op)
     return any(shape[d] == DYNAMIC for m in maps if isinstance(m, First) for d in m.dims)
 

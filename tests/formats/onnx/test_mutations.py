@@ -37,7 +37,9 @@ def test_what_is_damaged_was_sound(build: object) -> None:
     model = build()  # pyright: ignore
     outcome = fuzz_onnx.try_model(model.SerializeToString())
     assert outcome.code == 0, outcome.error
-    assert "outputs have the same bits" in outcome.error
+    # Without VNNI the runtime saturates sums of pairs, and the input may stay what is written.
+    ends = ("outputs have the same bits", "the input, so that is what is written")
+    assert any(text in outcome.error for text in ends) and "left out" not in outcome.error
 
 
 def test_a_failure_is_seen() -> None:
