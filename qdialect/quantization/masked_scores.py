@@ -1,4 +1,4 @@
-"""Which values may hold masks: numbers so far from the others that a softmax makes 0 of them.
+"""Which values may hold masks. A mask is so far below the scores that softmax turns it into 0.
 
     scores = q @ k^T      softmax(scores + mask)      mask = (1 - padding) * -10000
 
@@ -20,7 +20,6 @@ from qdialect.context import QContext
 
 _MASK = "mask"
 """The role of what an op adds to scores."""
-
 
 Number = Callable[[SSAValue], "float | None"]
 """The one number that a constant has, or None."""

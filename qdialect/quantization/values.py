@@ -224,13 +224,12 @@ class Values:
         value, result = op.operands[0], op.results[0]
         if not float_value(value) or self._ranges.get(result) is not None:
             return
-        key, function = self.entry(self.keys(value)), _evaluator(op, behavior)
-        if key is None or function is None:
+        function = _evaluator(op, behavior)
+        data = None if function is None else self.data(value)
+        if data is None or function is None:
             return
         scheme = self.recipe.activation_scheme(str(element_type(result.type)))
-        data = distribution(self.profile.entries[key].tensor, masks=value in self._masked)
-        made = image(data, function)
-        self._ranges[result] = choose_range(made, self.recipe.choice(scheme))
+        self._ranges[result] = choose_range(image(data, function), self.recipe.choice(scheme))
 
     def _derive_up(self, op: Operation) -> None:
         """An operand that goes nowhere else has the range of what it is made into."""

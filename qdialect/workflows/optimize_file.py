@@ -219,8 +219,9 @@ class FileOptimization:
     @property
     def is_ours(self) -> bool:
         """Whether what was written is a result of the passes, not the input or the float model."""
-        known = self.result is not None
-        return known and (self.choice is None or self.choice.chosen.name not in (INPUT, FLOAT))
+        if self.result is None:
+            return False
+        return self.choice is None or self.choice.chosen.name not in (INPUT, FLOAT)
 
     def form_written(self) -> Form | None:
         """The form of the ONNX model that was written; None where the original was, or MLIR."""

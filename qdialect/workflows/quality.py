@@ -77,8 +77,7 @@ class Samples:
 
 
 def unfit(samples: Sequence[Arrays]) -> list[str]:
-    """What is wrong with samples as something to take ranges from: all are equal, or all of an
-    input of floats is one number."""
+    """Why samples cannot calibrate: all are equal, or a float input holds one number only."""
     import numpy as np
 
     found: list[str] = []

@@ -59,7 +59,7 @@ SEEN_SAMPLES = {1: 64, 2: 64}
 """How many samples statistics and roundings are of, at most, at each level of effort."""
 REPORT_SAMPLES = 2
 LOOKED_AT = 8
-"""So many samples are looked at before it is said that they are no data to calibrate on."""
+"""How many samples are checked for being fit to calibrate on."""
 LEAST = "sqnr>=6"
 """What a result keeps where nobody says how accurate it has to be: noise is at most a quarter of
 each part of the outputs."""
@@ -358,7 +358,7 @@ class Quantization:
         return [] if self.data is None else self._samples(lambda n: _spread(n, REPORT_SAMPLES))
 
     def unfit_data(self) -> list[str]:
-        """What is wrong with the data, of which a few samples are looked at."""
+        """Why the data cannot calibrate, judged by `LOOKED_AT` samples."""
         return [] if self.data is None else unfit(self._samples(lambda n: _spread(n, LOOKED_AT)))
 
     def judged_samples(self) -> Samples | None:

@@ -163,7 +163,7 @@ class Selection:
             if not order:
                 return None
             chosen = winner({name: raced.laps[name] for name in order}, order)
-        # What the runtime has loaded is not kept: each candidate holds all weights, some twice.
+        # Free the sessions: each holds all weights, and packed ones twice.
         bare = [replace(candidate, engine=None) for candidate in self.candidates]
         return Choice(next(c for c in bare if c.name == chosen), bare, raced)
 
