@@ -46,7 +46,7 @@ def run(args: Arguments) -> int:
     a, *others = (api.load(name, as_written=True) for name in args.positional)
     b = others[0] if others else a
     if args.switch("layers"):
-        several = _samples(a, data, samples) if inputs is None else [inputs]
+        several = _samples(a, b, data, samples) if inputs is None else [inputs]
         return _layers(args, a, b, engines, several)
 
     def watch(pairs: Iterable[Outputs]) -> Iterable[Outputs]:
@@ -74,7 +74,7 @@ def run(args: Arguments) -> int:
                 far = f"on {samples} random inputs, which may be far from real ones: -i X.npz"
                 say(far, "note")
             if a is b:
-                one = drawn_inputs(a, 1)[0] if inputs is None else inputs
+                one = drawn_inputs(a, 1, beside=[b])[0] if inputs is None else inputs
                 report_first_apart(a, engines[0], engines[-1], one)
     return OK if close else WRONG_INPUT
 
@@ -101,12 +101,12 @@ def report_first_apart(model: api.Model, engine: str, other: str, inputs: Inputs
         say(f"they part at '{key}', by up to {steps:g} steps", "note")
 
 
-def _samples(a: api.Model, data: str | None, count: int) -> Sequence[Inputs]:
+def _samples(a: api.Model, b: api.Model, data: str | None, count: int) -> Sequence[Inputs]:
     """The first samples of the data, or random ones."""
     from qdialect.workflows.calibrate import open_data
 
     if data is None:
-        return drawn_inputs(a, count)
+        return drawn_inputs(a, count, beside=[b])
     opened = open_data(a, Path(data), whole=False)
     return list(opened.read(range(min(count, len(opened)))))
 

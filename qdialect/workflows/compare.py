@@ -103,7 +103,7 @@ def compare_models(
         open_engine(a, engine, optimize=optimize),
         open_engine(b, other_engine or engine, optimize=optimize),
     )
-    given = [inputs] if inputs is not None else drawn_inputs(a, samples)
+    given = [inputs] if inputs is not None else drawn_inputs(a, samples, runs[0], [b])
     others = [
         _by_position(arrays, argument_names(reference), argument_names(other)) for arrays in given
     ]

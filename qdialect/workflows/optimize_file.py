@@ -421,7 +421,7 @@ class FileOptimization:
         source = self._executable() if same and self.source.suffix == ".onnx" else None
         compared = source is not None and bool(samples) and self.float_file is None
         floats = unrounded(source, samples) if compared and source is not None else None
-        selection = Selection(source, samples, floats, self.notes)
+        selection = Selection(source, samples, floats, self.inputs is not None, self.notes)
         if self.float_file is not None:
             selection.add_float(self.float_file)
         names = list(results)

@@ -19,7 +19,7 @@ from qdialect.quantization.output_parts import parts_of
 from qdialect.quantization.quality import Judge, Quality
 from qdialect.reference import output_names
 from qdialect.workflows.candidates import FLOAT as RACED_FLOAT
-from qdialect.workflows.inputs import draw, suitable
+from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.interface_codes import InterfaceCodes
 from qdialect.workflows.race import Lap, race
 from qdialect.workflows.run import open_engine
@@ -223,7 +223,7 @@ def measure(
         found.executed = {n: s.executed for n, s in sides.items() if s.executed is not None}
         if samples is None:
             found.problem = "there is no data to judge the outputs on"
-            inputs = _random(model, sides[FLOAT].run)
+            inputs = drawn_inputs(model, 1, sides[FLOAT].run)
         else:
             inputs = samples.inputs if in_runtime else samples.inputs[:IN_REFERENCE]
             judge = Judge(parts_of(model.module, model.ctx), map(sides[FLOAT].run, inputs))
@@ -247,12 +247,6 @@ def measure(
             f"the float model itself gives NaN in '{undefined}' on this data", code="float-nan"
         )
     return found
-
-
-def _random(model: Model, run: Run) -> Sequence[Arrays]:
-    """An input for latency alone."""
-    function = model.function()
-    return [draw(function, 0, **suitable(model, run))]
 
 
 def _side(model: Model, in_runtime: bool, form: Form) -> Side:

@@ -283,7 +283,7 @@ class Quantization:
 
         request = self.request
         if self.data is None:
-            request, samples = Request(), list(drawn_inputs(self.model, 1))
+            request, samples = Request(), drawn_inputs(self.model, 1, profile=builder.profile)
         elif request is None:
             request = Request(
                 (parse_budget(LEAST),), best_effort=True, noise_price=self._noise_price

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import e, inf, log10, sqrt
+from math import inf, isfinite, log10, sqrt
 from pathlib import Path
 from random import Random
+from statistics import stdev
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,8 @@ _NOISE = 0.01
 SLACK_DB = 0.2
 """By how much a result, as it is executed, may be further from the float model than the input
 file as it is written."""
+_RANDOM_DB, _SEVERAL = 1.0, 4
+"""What random inputs tell of noise at best, and how many samples tell a spread."""
 _WRONG_DB = 20.0
 """An input that is executed as so little of what is written, and a result that is closer by so
 much: integer kernels that move single steps leave more."""
@@ -92,12 +95,13 @@ class Selection:
     """Builds candidates and chooses one.
 
     `samples` are inputs, and what the input file answers as it is written (optimizations off);
-    `floats` runs the float model, or what stands for it.
+    they are `given`, or random; `floats` runs the float model, or what stands for it.
     """
 
     source: Written | Path | None
     samples: Samples
     floats: Reference | None
+    given: bool = False
     notes: list[str] = field(default_factory=list[str])
     candidates: list[Candidate] = field(default_factory=list[Candidate])
 
@@ -194,8 +198,7 @@ class Selection:
         floats = self.floats
         as_written = signal_to_noise(floats.answers, written)
         executed = signal_to_noise(floats.answers, original.answers)
-        count = sum(getattr(array, "size", 0) for answers in written for array in answers)
-        least = min(as_written - SLACK_DB - chance_db(count), executed)
+        least = min(as_written, executed) - SLACK_DB
         for name, candidate in list(found.items()):
             if name in (INPUT, FLOAT) or signal_to_noise(written, candidate.answers) > _SAME_DB:
                 continue
@@ -204,18 +207,25 @@ class Selection:
                 f"with the runtime's optimizations on, {name} is {db:.2f} dB from {floats.name}, "
                 f"the input {executed:.2f} dB ({as_written:.2f} dB with them off)"
             )
-            if db < least:
+            chance = self._chance_db(floats, original, candidate)
+            if db < least - chance:
                 self.notes.append(f"{name} is no candidate: {text}")
                 del found[name]
+            elif db < least and not self.given:
+                self.notes.append(f"{text}, on random inputs: -i X.npz judges it on real ones")
             else:
                 self.notes.append(text)
         return found
 
-
-def chance_db(count: int) -> float:
-    """By how many dB noise powers that are estimated on `count` numbers differ by chance: two
-    standard deviations of the ratio of two chi-squared means, 10 log10(e) sqrt(4 / count)."""
-    return 2 * 10 * log10(e) * sqrt(4 / max(count, 1))
+    def _chance_db(self, floats: Reference, original: Candidate, candidate: Candidate) -> float:
+        """By how many dB a candidate may seem worse than the input by chance: two standard errors
+        of the mean difference over samples, and of random ones, which are unlike real ones, at
+        least `_RANDOM_DB`."""
+        answers = zip(floats.answers, original.answers, candidate.answers, strict=True)
+        each = [signal_to_noise([f], [c]) - signal_to_noise([f], [o]) for f, o, c in answers]
+        sound = [db for db in each if isfinite(db)]
+        error = 2 * stdev(sound) / sqrt(len(sound)) if len(sound) >= _SEVERAL else 0.0
+        return error if self.given else max(error, _RANDOM_DB)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from time import thread_time_ns
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -23,7 +23,16 @@ from qdialect.formats.onnx.write.unrounded import model_without_rounding
 from qdialect.workflows import optimize_file
 from qdialect.workflows import race as racing
 from qdialect.workflows.optimize_file import FEWER
-from qdialect.workflows.race import Lap, Race, chance_db, race, signal_to_noise, winner
+from qdialect.workflows.race import (
+    Candidate,
+    Lap,
+    Race,
+    Reference,
+    Selection,
+    race,
+    signal_to_noise,
+    winner,
+)
 from tests.support.commands import call, qopt
 from tests.support.qdq_models import conv_relu
 
@@ -236,7 +245,31 @@ def test_signal_to_noise() -> None:
     other = [[np.array([3.0, 4.5], np.float32)], [np.array([0.0, 0.0], np.float32)]]
     assert signal_to_noise(one, other) == pytest.approx(20.0)
     assert signal_to_noise(one, one) == np.inf
-    assert chance_db(1) > chance_db(1000) > 0
+
+
+def judged(given: bool, *errors: float) -> tuple[bool, str]:
+    """Whether a candidate may be written, and what is said: the input is 20 dB from the float model
+    on each sample, the candidate has its errors times the factors."""
+    count = len(errors)
+    exact = [[np.full(100, 10.0)] for _ in range(count)]
+    executed = [[y[0] + 1.0] for y in exact]
+    other = [[y[0] + error] for y, error in zip(exact, errors, strict=True)]
+    selection = Selection(None, [({}, one) for one in executed], Reference("floats", exact), given)
+    selection.candidates += [
+        Candidate("the input", Path("a"), None, None, cast("Any", None), executed),
+        Candidate("qdq", Path("b"), None, None, cast("Any", None), other),
+    ]
+    return "qdq" in selection._sound(), "; ".join(selection.notes)  # pyright: ignore
+
+
+def test_a_little_more_noise_on_random_inputs_is_a_remark() -> None:
+    taken, said = judged(False, 1.07, 1.07)
+    assert taken and "-i X.npz" in said
+    assert not judged(False, 1.3, 1.3)[0]
+    # On given inputs 0.6 dB on each count, and where samples disagree they do not.
+    assert judged(True, 1.07, 1.07, 1.07, 1.07)[0] is False
+    assert judged(True, 0.9, 1.3, 0.9, 1.3)[0] is True
+    assert "-i X.npz" not in judged(True, 1.01, 1.01)[1]
 
 
 def test_rounding_is_taken_out_and_clamps_stay(net: Path, tmp_path: Path) -> None:
