@@ -2,6 +2,7 @@
 // RUN: qopt-opt %s -p "dequantize-at-load{where=all}" --verify-numerics=4 > %t
 // RUN: qopt-opt %s -p "dequantize-at-load{where=all}" > %t && qopt-opt %t -p "dequantize-at-load{where=all}" > %t.2 && diff %t %t.2
 // RUN: qopt-opt %s -p dequantize-at-load --target=onnxruntime | filecheck %s --check-prefix=ORT
+// RUN: qopt-opt %s -p "dequantize-at-load{numerics=ties}" --target=onnxruntime | filecheck %s --check-prefix=TIES
 // RUN: qopt-opt %s -p dequantize-at-load --target=generic > %t && qopt-opt %s > %t.2 && diff %t %t.2
 
 // Weights of products on floats; the runtime makes integer kernels of the rest.
@@ -89,4 +90,32 @@ func.func @also_returned(%x: !fx) -> (!fy, !fw) {
   %1 = quant.dcast %w : !w to !fw
   %2 = nn.conv2d %x, %1 : (!fx, !fw) -> !fy
   return %2, %1 : !fy, !fw
+}
+
+// A product of blocks says that its input stays as it is, which another way of adding up costs.
+
+!blocks = tensor<4x2x!quant.uniform<i8:f32:{0:2, 1:1}, {{0.5, 0.25}, {0.125, 1.0}}>>
+
+// TIES-LABEL: func.func @product_of_blocks(
+// TIES: nn.matmul {{.*}} {onnx.n_bits = 1 : i64}
+// ORT-LABEL: func.func @product_of_blocks(
+// ORT-NOT: n_bits
+func.func @product_of_blocks(%x: tensor<3x4xf32>) -> tensor<3x2xf32> {
+  %w = nn.constant dense<3> : tensor<4x2xi8> : !blocks
+  // expected-remark@+1 {{weight-at-load refused [grid]: it has scales in blocks, or that are not f32}}
+  %1 = quant.dcast %w : !blocks to tensor<4x2xf32>
+  // expected-remark@+1 {{product-of-blocks refused [numerics]: would be ties (its kernel adds up by blocks), but only exact is allowed}}
+  %2 = nn.matmul %x, %1 : (tensor<3x4xf32>, tensor<4x2xf32>) -> tensor<3x2xf32>
+  return %2 : tensor<3x2xf32>
+}
+
+// TIES-LABEL: func.func @shared_blocks(
+// TIES-NOT: n_bits
+func.func @shared_blocks(%x: tensor<3x4xf32>) -> (tensor<3x2xf32>, tensor<4x2xf32>) {
+  %w = nn.constant dense<3> : tensor<4x2xi8> : !blocks
+  %1 = quant.dcast %w : !blocks to tensor<4x2xf32>
+  // expected-remark@+1 {{product-of-blocks refused [shared]: another op reads the weight as floats}}
+  %2 = nn.matmul %x, %1 : (tensor<3x4xf32>, tensor<4x2xf32>) -> tensor<3x2xf32>
+  %3 = nn.relu %1 : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %2, %3 : tensor<3x2xf32>, tensor<4x2xf32>
 }

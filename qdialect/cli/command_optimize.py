@@ -238,6 +238,7 @@ def _as_json(work: FileOptimization) -> dict[str, Any]:
         shown["executed"] = {c.name: c.executed.as_json() for c in choice.candidates}
         shown["written"] = choice.chosen.name
         shown["race"] = {name: lap.as_json() for name, lap in choice.race.laps.items()}
+        shown["by_default"] = {name: one.as_json() for name, one in choice.by_default().items()}
     return shown
 
 
@@ -296,6 +297,10 @@ def _executed(choice: Choice) -> list[str]:
         lines.append(line(f"float nodes that are left: {choice.chosen.executed.kinds()}"))
     if laps:
         lines.append(line(choice.race))
+    if (apart := choice.by_default()) and choice.chosen.name not in (INPUT, FLOAT):
+        count, other = len(choice.expected), apart.get("input", "")
+        text = f"as {runtime} executes it by default, on {count} inputs, it {apart['written']}"
+        lines.append(line(f"{text}{other and f'; the input {other}'}"))
     if choice.chosen.name == FLOAT:
         lines.append("the float model is faster than what integers make: it is written\n")
         given = choice.named(INPUT)

@@ -73,6 +73,8 @@ STORED_TRANSPOSED = "onnx.stored_transposed"
 AT_LOAD = "onnx.at_load"
 #: the accuracy level of a product whose weight the file stores as MatMulNBits does
 N_BITS = "onnx.n_bits"
+#: the level of MatMulNBits that computes with the input as it is
+AS_WRITTEN = 1
 #: an op that the file has as DynamicQuantizeMatMul, or that goes out as DynamicQuantizeLSTM
 FUSED = "onnx.fused"
 #: a maximum over all spatial dimensions that the file has as GlobalMaxPool

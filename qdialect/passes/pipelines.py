@@ -6,10 +6,13 @@ A target adds passes at named points (`Target.extensions`):
     integers    everything the model spells out in integers is in integers
     end         all rescales are where they stay; before the final clean-up
 
-`LEVEL` in the text of such a pass is the numerics level of the run.
+`LEVEL` in the text of such a pass is the numerics level of the run, `KERNELS` the level of
+rewrites that only spare values a rounding by the runtime (`dividing`).
 """
 
 from __future__ import annotations
+
+import re
 
 from qdialect.numerics.contract import Numerics
 from qdialect.targets.base import Interface, Target
@@ -34,7 +37,7 @@ BY_PRICE = frozenset(
     {
         *("form-tables", "lower-prelu", "form-depthwise", "softmax-last", "form-floats"),
         *("channels-last", "widen-channels", "lower-transposed", "merge-shuffles"),
-        *("dequantize-at-load", "part-biases"),
+        "part-biases",
     }
 )
 """Passes that rewrite by the prices of the target, where the runtime may be slower than the prices
@@ -45,7 +48,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     """The pipeline of `qopt optimize`.
 
     First, where the target quantizes by division, so do quantizes that multiply by a reciprocal,
-    as far as the level `dividing` allows (None: `numerics`).
+    as far as the level `dividing` allows (None: `numerics`), and products of blocks are marked so.
     Then ops between a dequantize and a quantize become ops on codes, twice, since dead code of
     the first round may block some; then affine functions are folded into scales; then, twice
     for the same reason, rescales are placed where they cost least, in requantizing ops as far
@@ -68,7 +71,9 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     fitted = (f"fit-sums{level}", *clean) if chosen.restricts_sums else ()
 
     def added(point: str) -> list[str]:
-        return [text.replace("LEVEL", numerics) for text in chosen.extensions.get(point, ())]
+        levels = {"LEVEL": numerics, "KERNELS": dividing or numerics}
+        texts = chosen.extensions.get(point, ())
+        return [re.sub("LEVEL|KERNELS", lambda m: levels[m[0]], text) for text in texts]
 
     steps = (
         *pinned,

@@ -35,7 +35,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
 from qdialect.behaviors import Behavior
-from qdialect.dialects.onnx import N_BITS
+from qdialect.dialects.onnx import AS_WRITTEN, N_BITS
 from qdialect.numerics.weight_blocks import fit_blocks
 from qdialect.numerics.weight_rounding import Grid, best_damping, damped, descend
 from qdialect.qparams import QParams
@@ -68,12 +68,10 @@ _NARROW = (32, 16)
 """For codes of less than a byte, which lose too much in large blocks."""
 _TRIED = 64
 """Rows at most that tell how much to damp moments."""
-_AS_WRITTEN = 1
-"""The accuracy level of MatMulNBits that computes with the input as it is."""
 _IN_BYTES = 4
-"""That which rounds the input to bytes, by row and block, and adds up integers. It is said, since
-ONNX Runtime (1.32) takes a MatMul of two dequantized operands for a product of integers, also where
-the scales of one are of blocks, and then fails."""
+"""The accuracy level of MatMulNBits that rounds the input to bytes, by row and block, and adds up
+integers. It is said, since ONNX Runtime (1.32) takes a MatMul of two dequantized operands for a
+product of integers, also where the scales of one are of blocks, and then fails."""
 
 Coded = tuple[QParams, "NDArray[Any]"]
 """A weight: qparams, and codes as a constant has them."""
@@ -128,7 +126,7 @@ def write_weights(
         product = nn.MatMulOp(x, real.result, result_types=[kind])
         few = params.storage.width < 8 or recipe.weights in MICROSCALED
         if few or recipe.scale_type != "f32":
-            product.attributes[N_BITS] = IntegerAttr(_AS_WRITTEN, i64)
+            product.attributes[N_BITS] = IntegerAttr(AS_WRITTEN, i64)
         elif params.layout is Layout.BLOCK:
             product.attributes[N_BITS] = IntegerAttr(_IN_BYTES, i64)
         return [real, product]

@@ -285,7 +285,7 @@ TARGET = _OnnxRuntime(
             "widen-channels",
             "finer-weights",
             "part-biases{numerics=LEVEL}",
-            "dequantize-at-load",
+            "dequantize-at-load{numerics=KERNELS}",
         ),
     },
 )

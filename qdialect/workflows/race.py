@@ -77,17 +77,64 @@ class Candidate:
     answers: Sequence[Sequence[Array]] = ()
 
 
+@dataclass(frozen=True)
+class Apart:
+    """The share of elements that differ in the output in which most do, and dB of the output of
+    floats that differs most (infinite: none does)."""
+
+    share: float
+    db: float
+
+    @classmethod
+    def of(cls, expected: Sequence[Sequence[Array]], answers: Sequence[Sequence[Array]]) -> Apart:
+        """Of answers on the same samples."""
+        import numpy as np
+
+        counts = [[0, 0] for _ in expected[0]]
+        for one, other in zip(expected, answers, strict=True):
+            for count, a, b in zip(counts, one, other, strict=True):
+                same = np.asarray(a) == np.asarray(b)
+                if getattr(a, "dtype", np.dtype("O")).kind == "f" and np.shape(a) == np.shape(b):
+                    same = same | (np.isnan(a) & np.isnan(b))
+                count[0] += np.size(same) - int(np.sum(same))
+                count[1] += np.size(same)
+        share = max((differ / max(size, 1) for differ, size in counts), default=0.0)
+        return cls(share, signal_to_noise(expected, answers))
+
+    def __str__(self) -> str:
+        if not self.share:
+            return "has the bits of the source"
+        db = f" ({self.db:.1f} dB)" if isfinite(self.db) else ""
+        return f"differs from the source in {self.share:.2%} of an output{db}"
+
+    def as_json(self) -> dict[str, float | None]:
+        """As plain data; `db` is None where it is infinite."""
+        return {"share_differing": self.share, "db": self.db if isfinite(self.db) else None}
+
+
 @dataclass
 class Choice:
-    """The candidate to write, and what the others were."""
+    """The candidate to write, and what the others were; `expected` is what the source answers as it
+    is written, on each sample."""
 
     chosen: Candidate
     candidates: Sequence[Candidate]
     race: Race
+    expected: Sequence[Sequence[Array]] = ()
 
     def named(self, name: str) -> Candidate | None:
         """The candidate of a name; None where it could not take part."""
         return next((c for c in self.candidates if c.name == name), None)
+
+    def by_default(self) -> dict[str, Apart]:
+        """How far what is written, and the input, as the runtime executes them by default, are from
+        the source as it is written; empty where nothing was compared."""
+        sides = {"written": self.chosen, "input": self.named(INPUT)}
+        return {
+            name: Apart.of(self.expected, one.answers)
+            for name, one in sides.items()
+            if one is not None and one.answers and self.expected
+        }
 
 
 @dataclass
@@ -169,7 +216,8 @@ class Selection:
             chosen = winner({name: raced.laps[name] for name in order}, order)
         # Free the sessions: each holds all weights, and packed ones twice.
         bare = [replace(candidate, engine=None) for candidate in self.candidates]
-        return Choice(next(c for c in bare if c.name == chosen), bare, raced)
+        written = [answers for _, answers in self.samples]
+        return Choice(next(c for c in bare if c.name == chosen), bare, raced, written)
 
     def _input_is_wrong(self, sound: Mapping[str, Candidate]) -> bool:
         """Whether the runtime, with its optimizations on, makes something else of the input file

@@ -54,3 +54,16 @@ def parted_biases() -> Iterator[Program]:
             types = [bias, out] if n % 3 == 0 else [out, bias]
             y = p.nn(f"add {pair[0]}, {pair[1]}", types, tensor(result, "f32"))
         yield p.returns(y, out)
+
+
+@family("product-of-blocks", pipeline="dequantize-at-load{where=all numerics=ties}", floats="real")
+def products_of_blocks() -> Iterator[Program]:
+    for n, kind in enumerate(("i4", "u4", "i8", "i8")):
+        p = Floats(f"codes by {kind} in blocks of two rows")
+        x = p.dequantized(CODES[n % 3], samples(CODES[n % 3], (3, 4)))
+        zero = ":1" if kind == "u4" else ""
+        weight = f"{kind}:f32:{{0:2, 1:1}}, {{{{0.5{zero}, 0.25}}, {{0.125, 1.0}}}}"
+        codes = RANDOM.integers(0, 7, (4, 2))
+        w = p.constant_codes(f"!quant.uniform<{weight}>", codes, kind.replace("u", "i"))
+        y = p.nn(f"matmul {x}, {w}", [f32((3, 4)), f32((4, 2))], f32((3, 2)))
+        yield p.returns(y, f32((3, 2)))

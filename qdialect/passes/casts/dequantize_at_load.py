@@ -6,6 +6,10 @@ runs.  A marked dequantize is written as ops that the runtime does fold (Cast, S
 Runtime), of the same bits.  The pass marks it where the target asks for that (`Target.at_load`)
 at all products that read it.
 
+A product with a weight that has scales in blocks is marked otherwise: it computes with its input as
+it is.  A runtime that makes a kernel of the product and the dequantize may round the input to bytes
+where nothing says that (MatMulNBits of ONNX Runtime, at accuracy level 4).
+
 For example
 
     %w = nn.constant dense<3> : tensor<2x4x1x1xi8> : !w
@@ -25,14 +29,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.context import QContext
-from qdialect.dialects.onnx import AT_LOAD
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.ops import constant_of
+from qdialect.dialects.onnx import AS_WRITTEN, AT_LOAD, N_BITS
+from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.ops import MatMulOp, constant_of
 from qdialect.passes.rule_pass import RulePass, Where, users
 from qdialect.qparams import Layout
 from qdialect.quant import DCastOp
@@ -86,9 +90,46 @@ class WeightAtLoad(Rule[DCastOp]):
         rewriter.replace(match, [marked.result])
 
 
+class ProductOfBlocks(Rule[MatMulOp]):
+    """x * dequantize(w), with scales of w in blocks, says that x is not rounded.
+
+    The product is what it was, but that its kernel adds it up block by block: `ties`."""
+
+    name = "product-of-blocks"
+
+    def __init__(self, session: QContext, where: Where) -> None:
+        super().__init__(session)
+        self._everywhere = where == "all"
+
+    def roots(self) -> Iterable[str]:
+        return (MatMulOp.name,)
+
+    def match(self, op: Operation) -> MatMulOp | None:
+        assert isinstance(op, MatMulOp)
+        real = op.rhs.owner
+        if N_BITS in op.attributes or not isinstance(real, DCastOp):
+            return None
+        params = qparams_of(real.input) if constant_of(real.input) is not None else None
+        return op if params is not None and params.layout is Layout.BLOCK else None
+
+    def check(self, match: MatMulOp) -> Contract | Refusal:
+        if not (self._everywhere or self.session.target.block_weights):
+            return Refusal("kernel", f"{self.session.target.name} has no products of blocks")
+        if any(not isinstance(use.operation, MatMulOp) for use in match.rhs.uses):
+            return Refusal("shared", "another op reads the weight as floats")
+        return Contract(Numerics.TIES, note="its kernel adds up by blocks")
+
+    def rewrite(self, match: MatMulOp, rewriter: Rewriter) -> None:
+        marked = MatMulOp(match.lhs, match.rhs, result_types=[match.result.type])
+        marked.attributes.update({**match.attributes, N_BITS: IntegerAttr(AS_WRITTEN, i64)})
+        rewriter.insert(marked, match, keep=match)
+        rewriter.replace(match, [marked.result])
+
+
 @dataclass(frozen=True)
 class DequantizeAtLoad(RulePass):
-    """Weights of float products are dequantized when a model is loaded; see the module.
+    """Weights of float products are dequantized when a model is loaded, or by blocks in a product
+    that leaves its input as it is; see the module.
 
     `where`: `target` where the target asks for it, `all` everywhere.
     """
@@ -98,4 +139,4 @@ class DequantizeAtLoad(RulePass):
     where: Where = "target"
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (WeightAtLoad(session, self.where),)
+        return WeightAtLoad(session, self.where), ProductOfBlocks(session, self.where)
