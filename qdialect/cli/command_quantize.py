@@ -92,6 +92,7 @@ def run(args: Arguments) -> int:
         seconds=_seconds(args, request) if _races(path, target) else 0.0,
         form=form,
         by_prices=args.has("prices"),
+        or_float=args.switch("allow-float"),
         effort=effort,
         effort_seconds=seconds,
         state=None if (state := args.text("state")) is None else Path(state),

@@ -390,7 +390,10 @@ _COMMANDS = (
                 "what the result has to meet, may be given again: metric>=0.99*float, sqnr>=30, "
                 "latency<=0.7*float, latency<=2ms",
             ),
-            switch("best-effort", "write what comes nearest where nothing meets the budgets"),
+            switch(
+                "best-effort",
+                "write what comes nearest where nothing meets the budgets (default: sqnr>=6)",
+            ),
             value(
                 "front",
                 "DIR",
@@ -501,6 +504,7 @@ _COMMANDS = (
             ),
             switch("no-bias-correction", "leave biases as they are"),
             switch("require-all", "an op left float is an error"),
+            switch("allow-float", "write the float model where nothing quantized is faster"),
             switch(
                 "allow-dead",
                 "write a model some of whose outputs, or channels of them, are one number where "

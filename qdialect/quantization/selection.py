@@ -68,6 +68,7 @@ from qdialect.quantization.values import (
 from qdialect.rewrite import Refusal
 from qdialect.targets.base import Interface
 
+FASTER_FLOAT = "faster-float"
 _STEEP = ("amplifies", "float-result")
 _POINTS = 4097
 """At so many points the slope of a function is looked at."""
@@ -405,7 +406,7 @@ def _planned(state: Precision, refusal: Refusal | None) -> Refusal | None:
     if state is Precision.WEIGHTS:
         return Refusal(WEIGHTS_ONLY, "it is faster so, with its weights alone in codes")
     if state is Precision.FLOAT and refusal is None:
-        return Refusal("faster-float", "it is faster on floats, with the casts around it")
+        return Refusal(FASTER_FLOAT, "it is faster on floats, with the casts around it")
     return refusal
 
 

@@ -4,8 +4,9 @@ A runtime may run an op faster on floats than on codes, and fuses ops in either 
 no table foresees. So the whole model is built twice, with all ops on floats and with all that can
 be on codes, and the runtime times each node of both. By these times the states of least total
 are found (`quantization.precision`), and what is built of them races against the others and the
-float model. What is written is never slower than the float model: where nothing is faster, it is
-the float model.
+float model. What is written is quantized: where nothing is faster than the float model, its weights
+are codes that are dequantized as it is loaded (`stored_weights`), unless the float model itself may
+be written (`Builder.or_float`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from qdialect.quantization.output_parts import parts_of
 from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
 from qdialect.quantization.quality import Judge, Quality, finite_db
 from qdialect.quantization.recipe import Precision, Recipe
-from qdialect.quantization.selection import ALL, Selection, concerns, select
+from qdialect.quantization.selection import ALL, FASTER_FLOAT, Selection, concerns, select
+from qdialect.quantization.stored_weights import store_weights
 from qdialect.quantization.values import Values, float_value
 from qdialect.reference import Interpreter, output_names
 from qdialect.workflows.interface_codes import InterfaceCodes
@@ -57,15 +59,19 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, NDArray[Any]]
 
 FLOAT, FLOAT_OPTIMIZED = "float", "float, optimized"
+FLOATS = frozenset({FLOAT, FLOAT_OPTIMIZED})
+STORED = "weights at load"
 PRICES = "by prices"
 RULES = "by rules"
 EXTREMES = {
+    Precision.FLOAT: STORED,
     Precision.CODES: "all on codes",
     Precision.DYNAMIC: "all dynamic",
     Precision.WEIGHTS: "all weights alone",
 }
 MIXED = ("by times", "by times, again", "by times, a third time")
-"""Names of candidates: quantized as without times; all that can be, in each state; as the times
+"""Names of candidates: with weights in codes that are dequantized as it is loaded, which is as fast
+as the float model; quantized as without times; all that can be, in each state; as the times
 say, the second with what was measured of the first."""
 _BETWEEN_FLOATS = {Precision.DYNAMIC: dynamic_refusal, Precision.WEIGHTS: weights_refusal}
 """States that take and give floats, and why an op cannot be in them."""
@@ -106,10 +112,12 @@ class Builder:
     require_all: bool = False
     removed: Collection[str] = ()
     whole: Mapping[str, str] = field(default_factory=dict[str, str])
+    or_float: bool = False
 
     def quantized(self, name: str, states: Mapping[int, Precision] | None = None) -> Candidate:
         """Quantized, with ops in these states, by number (others on codes where they can be);
-        None: as rules say. InputError."""
+        None: as rules say. Weights of those that a plan leaves on floats are stored as codes.
+        InputError."""
         model = self._copy()
         coverage = apply_profile(
             model.module,
@@ -122,6 +130,9 @@ class Builder:
             removed=self.removed,
             whole=self.whole,
         )
+        if states and not self.or_float:
+            function = Interpreter(model.ctx, model.module).function()
+            coverage = store_weights(function, model.ctx, self.recipe, coverage)
         if ALL in self.recipe.dynamic:
             changed = dynamic_bodies(model, self.recipe)
             model = changed.model
@@ -133,7 +144,7 @@ class Builder:
         model = self._copy()
         ops = filter(concerns, Interpreter(model.ctx, model.module).function().body.block.ops)
         reason = "nothing that was quantized was faster"
-        left = [left_float(op, "faster-float", reason) for op in ops]
+        left = [left_float(op, FASTER_FLOAT, reason) for op in ops]
         return Candidate(FLOAT_OPTIMIZED, self._optimized(model), Coverage(left=left))
 
     def selection(self) -> Selection:
@@ -164,7 +175,9 @@ class Builder:
         states: dict[int, Precision] = {}
         if state is not Precision.CODES:
             count = len(self.prepared.function().body.block.ops)
-            states = {n: state if n in able[state] else Precision.FLOAT for n in range(count)}
+            states = {
+                n: state if n in able.get(state, ()) else Precision.FLOAT for n in range(count)
+            }
         return self.quantized(EXTREMES[state], states)
 
     def by_prices(self) -> Candidate:
@@ -237,25 +250,31 @@ def nearly_best(
     price: float = NOISE_PRICE,
 ) -> str:
     """The candidate of the least time * (1 + price * noise), or of those that nearly are, the first
-    of the `preferred`, which lose less.
+    of the `preferred`.
 
     `noise` is the amplitude of what each loses over that of the worst part of the outputs.  A float
-    model is written only where nothing is faster, and nothing that is slower than the float
-    model as it is.
+    model is written only where nothing is faster, and nothing that is slower than the float model
+    and than that with its weights in codes. Times that differ by less than they are known are the
+    same.
     """
-    fastest = winner(laps, preferred)
-    most = laps[FLOAT].ratio if FLOAT in laps else inf
+    fastest = winner({name: laps[name] for name in preferred}, preferred)
+    most = max((laps[name].ratio for name in (FLOAT, STORED) if name in laps), default=inf)
 
-    def cost(name: str) -> float:
-        return laps[name].ratio * (1 + price * noise.get(name, 0.0))
+    def cost(name: str, ratio: float) -> float:
+        return ratio * (1 + price * noise.get(name, 0.0))
 
     hopeful = [
         name
         for name in preferred
-        if name == fastest or (name not in (FLOAT, FLOAT_OPTIMIZED) and laps[name].ratio <= most)
+        if name == fastest or (name not in FLOATS and laps[name].ratio <= most)
     ]
-    limit = min(map(cost, hopeful)) * (1 + _NEARLY)
-    return next(name for name in hopeful if cost(name) <= limit)
+    # The most that the least may be, and the least that each may be.
+    limit = min(cost(name, laps[name].ratio + laps[name].noise) for name in hopeful)
+    return next(
+        name
+        for name in hopeful
+        if cost(name, laps[name].ratio - laps[name].noise) <= limit * (1 + _NEARLY)
+    )
 
 
 class Loop(ABC):
@@ -296,21 +315,28 @@ class Loop(ABC):
         limit = _HOPELESS * min(map(self.times.total, self.times.ops))
         timed = (state for state in self.extremes if state in self.times.ops)
         hopeful = (self.extremes[state] for state in timed if self.times.total(state) < limit)
-        for candidate in (self._floats, first, *hopeful):
+        recipe = self.builder.recipe
+        stored = () if recipe.asks_for_codes else (self.builder.extreme(Precision.FLOAT, {}),)
+        for candidate in (self._floats, first, *hopeful, *stored):
             self.attempt(candidate)
         name, planned = self._planned()
         self.search(name, planned)
         alive = [name for name, each in self.tried.items() if not each.quality.dead]
-        if set(alive) <= {FLOAT, FLOAT_OPTIMIZED}:
+        if set(alive) <= FLOATS:
             alive = list(self.tried)  # what is then chosen is an error, if it is no float model
         for name in [name for name in self.tried if name not in alive]:
             self.notes.append(f"{name} is no candidate: dead output {self._of(name).dead[0]}")
         raced = self.race(alive, self.seconds)
         if not raced.laps:
             raise InputError(next(iter(raced.failed.values())), code="engine-failed")
-        order = sorted(raced.laps, key=lambda name: (name != FLOAT, -self._of(name).worst_db))
-        if self.builder.recipe.asks_for_codes:
-            order = [name for name in order if name not in (FLOAT, FLOAT_OPTIMIZED)] or order
+        # Plans by times differ from run to run; the others come first where there is a choice.
+        known = {FLOAT, RULES, *EXTREMES.values()}
+        order = sorted(
+            raced.laps,
+            key=lambda name: (name != FLOAT, name not in known, -self._of(name).worst_db),
+        )
+        if recipe.asks_for_codes or not self.builder.or_float:
+            order = [name for name in order if name not in FLOATS] or order
         chosen = self.tried[self.choose(raced, order)].candidate
         return Raced(chosen, raced, self.tried, planned, self.notes)
 

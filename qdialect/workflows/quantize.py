@@ -155,6 +155,7 @@ class Quantization:
     `state`, and measured by `workers` (`sensitivity`), or with `estimate` guessed (`noise`).
     With `effort` the float model is made easier to quantize first, for `effort_seconds` (None: as
     long as that takes at most).
+    With `or_float` the float model is what is written where nothing quantized is faster.
     With `by_prices` the prices of the target say which ops are quantized, first of all.
     """
 
@@ -177,6 +178,7 @@ class Quantization:
     request: Request | None = None
     estimate: bool = False
     by_prices: bool = False
+    or_float: bool = False
     effort: int = 0
     effort_seconds: float | None = None
     watch: Watch = _unwatched
@@ -242,6 +244,7 @@ class Quantization:
             require_all=self.require_all,
             removed=loaded.removed(profile),
             whole=refused,
+            or_float=self.or_float,
         )
         raced, answer, unraced = None, None, ""
         chosen = builder.by_prices() if self.by_prices else builder.quantized(RULES, recipe.plan)
