@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -27,15 +29,15 @@ from qdialect.quantization.quality import db_text
 from qdialect.quantization.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.weights import save_text
-from qdialect.workflows.budget import parse_budget
+from qdialect.workflows.budget import Budget, parse_budget
 from qdialect.workflows.budgeted import Answer, Request, front_points, write_front
 from qdialect.workflows.calibrate import Interrupted
 from qdialect.workflows.candidates import FLOAT, Raced
 from qdialect.workflows.effort_steps import step_rows
 from qdialect.workflows.loadable import loader
 from qdialect.workflows.model import SAVED, save_or_copy
-from qdialect.workflows.quality import Measured, measure
-from qdialect.workflows.quantize import Quantization, Quantized
+from qdialect.workflows.quality import Measured, costliest, measure
+from qdialect.workflows.quantize import LEAST, Quantization, Quantized
 from qdialect.workflows.race import SECONDS
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|)$", re.ASCII)
@@ -109,6 +111,11 @@ def run(args: Arguments) -> int:
     measured = measure(model, result.model, work.judged_samples(), target, form, result.raced)
     if not args.switch("allow-dead"):
         measured.refuse_dead()
+    if not args.switch("best-effort") and measured.samples is not None:
+        first, in_runtime = measured.samples.inputs[0], target.name == "onnxruntime"
+        measured.refuse_lossy(
+            _least_db(request), lambda: costliest(model, result.model, first, in_runtime)
+        )
     inline = args.switch("inline-weights")
     written = measured.written if path.suffix == ".onnx" else None
     load = loader(path, model.source)
@@ -147,13 +154,20 @@ def _request(args: Arguments) -> Request | None:
     budgets = [parse_budget(text) for text in texts]
     if name is None and any(budget.what == "metric" for budget in budgets):
         raise UsageError("a budget of the metric takes one: --metric", code="bad-budget")
-    if args.switch("best-effort") and not budgets:
-        raise UsageError("--best-effort takes a --budget")
     if not budgets and name is None and front is None:
         return None
     if args.text("data") is None:
         raise UsageError("--metric, --budget and --front take --data", code="missing-data")
     return Request(budgets, name, front is not None, args.switch("best-effort"))
+
+
+def _least_db(request: Request | None) -> float:
+    """What each part of the outputs has to keep, in dB: what a budget asks; `LEAST` where none is
+    of accuracy."""
+    budgets: Sequence[Budget] = () if request is None else request.budgets
+    exact = [budget for budget in budgets if budget.what != "latency"]
+    asked = exact or [parse_budget(LEAST)]
+    return max((budget.limit for budget in asked if budget.what == "sqnr"), default=-math.inf)
 
 
 def _seconds(args: Arguments, request: Request | None) -> float:

@@ -28,7 +28,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.traits import ConstantLike
 
 from qdialect.behaviors.flow import tied_operands
-from qdialect.ops import SoftmaxOp, keys_of, shape_of
+from qdialect.ops import HardSigmoidOp, SigmoidOp, SoftmaxOp, keys_of, shape_of
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.profile.instrument import is_float
 from qdialect.qparams.legality import Illegal
@@ -57,6 +57,7 @@ class Part:
     `cells` are marks over blocks of `blocks` elements, and it is judged as a flat array.
     `channel` is the dimension of its channels, None where it has none. `scores` says that the
     largest channel is an answer. `key` is that of the op that makes it, empty where it has none.
+    `shares` says that each number is one from 0 to 1 by itself, as a sigmoid gives it.
     """
 
     output: str
@@ -66,6 +67,7 @@ class Part:
     key: str = ""
     cells: Array | None = field(default=None, compare=False)
     blocks: tuple[int, ...] = ()
+    shares: bool = False
 
     @property
     def place(self) -> str:
@@ -143,14 +145,16 @@ class _Tracer:
         for number in dict.fromkeys(labels.ravel().tolist()):
             source = self.sources[number]
             key = _key(source)
+            shares = isinstance(source.owner, SigmoidOp | HardSigmoidOp)
             cells = labels == number
             slices = _box(cells, over)
             if slices is None:
-                found.append(Part(name, key=key, cells=cells, blocks=over.blocks))
+                found.append(Part(name, None, None, False, key, cells, over.blocks, shares))
                 continue
             whole = all(one == slice(None) for one in slices)
             channel, scores = self._channel(value, source)
-            found.append(Part(name, None if whole else slices, channel, scores, key))
+            at = None if whole else slices
+            found.append(Part(name, at, channel, scores, key, shares=shares))
         return found
 
     def _labelled(self, value: SSAValue) -> ParameterField:

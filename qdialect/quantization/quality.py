@@ -9,7 +9,9 @@ model and y in the quantized one:
               `ENOUGH` of one sample, or than `sqnr_db`, is no better: it is certain anyway
     channels  sqnr_db of each channel
 
-What is compared across parts and models is `sqnr_db`. Of a channel whose mean power is below
+What is compared across parts and models is `sqnr_db`, but that of numbers from 0 to 1 (a sigmoid's)
+that all are near 0 it is asked how large the noise is beside `FAINT`: no user of them tells them
+from 0 (`judged_db`), and such a part is not dead. Of a channel whose mean power is below
 `NEGLIGIBLE` of the part's nothing is said: a hundredth of the part's amplitude is no more than a
 step of 8 bits. A channel is *dead* that varies in the float model by more than `ALIVE` of what the
 part varies by (four steps of 8 bits), over all positions and samples, and is one number in the
@@ -41,6 +43,8 @@ NEGLIGIBLE = 1e-4
 """Of the mean power of a part."""
 ALIVE = 4 / 256
 """Of how far a part reaches."""
+FAINT = 0.01
+"""The least amplitude of numbers from 0 to 1 that noise is compared with."""
 
 
 def decibels(signal: float, noise: float) -> float:
@@ -59,7 +63,8 @@ class PartQuality:
     channels. `agreement` is the share of places where both models have their largest channel at
     the same index, or of integers that are the same; None where it is no answer. `dead` are the
     channels that are; `is_dead`: the part varies in the float model and is one number now.
-    `not_compared` counts samples in which the shapes differ.
+    `not_compared` counts samples in which the shapes differ. `judged_db` is what counts: `sqnr_db`,
+    or more where the part `is_faint`.
     """
 
     part: Part
@@ -70,6 +75,17 @@ class PartQuality:
     dead: Sequence[int] = ()
     is_dead: bool = False
     not_compared: int = 0
+    faint_db: float | None = None
+
+    @property
+    def is_faint(self) -> bool:
+        """Whether it has numbers from 0 to 1 that all are near 0."""
+        return self.faint_db is not None
+
+    @property
+    def judged_db(self) -> float:
+        """What is compared across parts and models."""
+        return self.sqnr_db if self.faint_db is None else self.faint_db
 
     @property
     def worst_channel(self) -> int | None:
@@ -96,6 +112,7 @@ class PartQuality:
             "key": self.part.key,
             "sqnr_db": finite_db(self.sqnr_db),
             "mean_db": finite_db(self.mean_db),
+            "judged_db": finite_db(self.judged_db),
             "exact": self.sqnr_db == math.inf,
             "channel_dimension": self.part.channel,
             "worst_channel": self.worst_channel,
@@ -134,12 +151,12 @@ class Quality:
     @property
     def worst(self) -> PartQuality | None:
         """The part with the least dB; None where nothing has dB."""
-        return min((p for p in self.parts if p.is_real), key=lambda p: p.sqnr_db, default=None)
+        return min((p for p in self.parts if p.is_real), key=lambda p: p.judged_db, default=None)
 
     @property
     def worst_db(self) -> float:
-        """The least `sqnr_db` of a part; -inf where nothing could be compared."""
-        return -math.inf if self.worst is None else self.worst.sqnr_db
+        """The least `judged_db` of a part; -inf where nothing could be compared."""
+        return -math.inf if self.worst is None else self.worst.judged_db
 
     @property
     def worst_channel_db(self) -> float:
@@ -188,7 +205,7 @@ def _row(one: PartQuality) -> tuple[str, ...]:
         dead += f" and {len(one.dead) - 4} more"
     return (
         str(one.part),
-        db_text(one.sqnr_db) if one.is_real else "",
+        (db_text(one.sqnr_db) + " (near 0)" * one.is_faint) if one.is_real else "",
         db_text(one.mean_db) if one.is_real else "",
         channel,
         "" if one.agreement is None else f"{one.agreement:.1%}",
@@ -344,7 +361,14 @@ class Tally:
             dead,
             is_dead,
             self.not_compared,
+            self._faint_db(),
         )
+
+    def _faint_db(self) -> float | None:
+        """Decibels beside `FAINT`, where all are shares that near 0."""
+        signal, noise = self.powers()
+        least = FAINT**2 * float(self.counts.sum())
+        return decibels(least, noise) if self.part.shares and signal < least else None
 
     def _channels(self) -> list[float | None]:
         """dB by channel; None where the power is negligible."""
@@ -362,7 +386,7 @@ class Tally:
         assert self.ends is not None
         low, high, low_now, high_now = self.ends
         reach, size = float(high.max() - low.min()), float(max(high.max(), -low.min()))
-        if reach <= ALIVE * size:
+        if reach <= ALIVE * (max(size, 1.0) if self.part.shares else size):
             return [], False
         if float(low_now.min()) == float(high_now.max()):
             return [], True

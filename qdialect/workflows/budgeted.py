@@ -23,6 +23,7 @@ from qdialect.errors import InputError, Where
 from qdialect.ops import keys_of
 from qdialect.quantization.noise import scaled
 from qdialect.quantization.precision import Losses, Plan
+from qdialect.quantization.quality import db_text
 from qdialect.quantization.recipe import Precision
 from qdialect.quantization.sensitivity import kernel_name, value_name
 from qdialect.report.tables import FrontPoint
@@ -243,6 +244,7 @@ class BudgetedLoop(Loop):
             for name in preferred
             if all(budget.meets(self.outcomes[name], self._of_float) for budget in budgets)
         ]
+        self._say_lossy([name for name in preferred if name not in meeting])
         if not meeting:
             return self._nearest(preferred)
         if budgets and all(budget.what == "latency" for budget in budgets):
@@ -250,6 +252,17 @@ class BudgetedLoop(Loop):
         noise = {name: math.sqrt(self._loss(name)) for name in meeting}
         laps = {name: raced.laps[name] for name in meeting}
         return nearly_best(laps, meeting, noise, self.request.noise_price)
+
+    def _say_lossy(self, names: Sequence[str]) -> None:
+        """Note which part of the outputs rejects candidates."""
+        limits = [budget.limit for budget in self.request.budgets if budget.what == "sqnr"]
+        for name in names if limits else ():
+            worst, least = self.tried[name].quality.worst, max(limits)
+            if worst is not None and worst.judged_db < least:
+                self.notes.append(
+                    f"{name} is rejected: {db_text(worst.judged_db)} in '{worst.part}', the floor "
+                    f"is {least:g} dB (--budget 'sqnr>=N' changes it)"
+                )
 
     def _inaccuracy(self, name: str) -> tuple[float, float]:
         outcome = self.outcomes[name]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from qdialect.errors import InputError, QError, Where
 from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.quality import Judge, Quality
+from qdialect.quantization.quality import Judge, Quality, db_text
 from qdialect.reference import output_names
 from qdialect.workflows.candidates import FLOAT as RACED_FLOAT
 from qdialect.workflows.inputs import drawn_inputs
@@ -76,11 +76,17 @@ class Samples:
         return f"{what}, too few to hold some out ({FEWEST} are needed): other data may lose more"
 
 
-def unfit(samples: Sequence[Arrays]) -> list[str]:
-    """Why samples cannot calibrate: all are equal, or a float input holds one number only."""
+def unfit(samples: Sequence[Arrays], total: int) -> list[str]:
+    """Why samples, of `total` that there are, cannot calibrate, or cannot be held out: all are
+    equal, a float input holds one number only, or they are few."""
     import numpy as np
 
     found: list[str] = []
+    if total < FEWEST:
+        found.append(
+            f"{total} samples are too few to hold some out ({FEWEST} are needed): the loss on "
+            "others is not known"
+        )
     first: Arrays = samples[0] if samples else {}
     same = {n: all(np.array_equal(a, other[n]) for other in samples[1:]) for n, a in first.items()}
     if len(samples) > 1 and all(same.values()):
@@ -137,6 +143,28 @@ class Measured:
             notes=(
                 "leave the ops float that lose most (--keep-float auto=3) where the target has "
                 "floats, take 16 bits (--activations u16), or write it as it is with --allow-dead",
+            ),
+        )
+
+    def refuse_lossy(self, least: float, costliest: Callable[[], str | None]) -> None:
+        """InputError (`lossy-output`) where a part of the outputs that is not dead keeps less than
+        `least` dB; `costliest` says which op loses most."""
+        parts = [] if self.quality is None else self.quality.parts
+        alive = (part for part in parts if part.is_real and not part.is_dead)
+        worst = min(alive, key=lambda part: part.judged_db, default=None)
+        if worst is None or worst.judged_db >= least:
+            return
+        named = costliest()
+        raise InputError(
+            f"of '{worst.part}' {db_text(worst.judged_db)} are left on {self.samples}; at least "
+            f"{least:g} dB are wanted",
+            where=Where(node=worst.part.key) if worst.part.key else None,
+            code="lossy-output",
+            notes=(
+                *([] if named is None else [named]),
+                "leave the ops float that lose most (--keep-float auto=3) where the target has "
+                "floats, or take 16 bits (--activations u16)",
+                "nothing was written; --best-effort writes it, --budget 'sqnr>=N' asks for N dB",
             ),
         )
 
@@ -247,6 +275,23 @@ def measure(
             f"the float model itself gives NaN in '{undefined}' on this data", code="float-nan"
         )
     return found
+
+
+def costliest(model: Model, quantized: Model, inputs: Arrays, in_runtime: bool) -> str | None:
+    """The op of the quantized model that alone, on the values of the float model, loses most; None
+    where that cannot be found."""
+    from qdialect.workflows.alone import Alone
+    from qdialect.workflows.compare_values import compare_layers, keyed_values, worst_layers
+
+    engine = "onnxruntime" if in_runtime else "numpy"
+    try:
+        one, other = (keyed_values(each, engine, inputs) for each in (model, quantized))
+        alone = Alone(quantized, engine).values(one, other, inputs)
+        (worst, *_) = worst_layers(compare_layers([(one, other, alone)]), 1)
+    except QError:
+        return None
+    db = worst.sqnr_db if worst.alone_db is None else worst.alone_db
+    return f"'{worst.key}' loses most: {db_text(db)} are left of it alone"
 
 
 def _side(model: Model, in_runtime: bool, form: Form) -> Side:

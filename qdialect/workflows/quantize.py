@@ -362,7 +362,10 @@ class Quantization:
 
     def unfit_data(self) -> list[str]:
         """Why the data cannot calibrate, judged by `LOOKED_AT` samples."""
-        return [] if self.data is None else unfit(self._samples(lambda n: _spread(n, LOOKED_AT)))
+        if self.data is None:
+            return []
+        data = open_data(self.model, self.data, self.whole_files)
+        return unfit(list(data.read(_spread(len(data), LOOKED_AT))), len(data))
 
     def judged_samples(self) -> Samples | None:
         """What the result is judged on; None without data. A profile may be of any of it."""

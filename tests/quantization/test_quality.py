@@ -25,14 +25,17 @@ def judged(expected: Any, actual: Any, part: Part | None = None) -> Quality:
 def test_data_to_calibrate_on_differs() -> None:
     random = np.random.default_rng(1)
     drawn = [{"x": random.normal(size=(2, 3)), "scale": np.float32(2)} for _ in range(4)]
-    assert unfit([]) == unfit(drawn) == unfit(drawn[:1]) == []
-    assert unfit(drawn[:1] * 4) == [
+    assert unfit([], 16) == unfit(drawn, 20) == unfit(drawn[:1], 16) == []
+    assert unfit(drawn, 15) == [
+        "15 samples are too few to hold some out (16 are needed): the loss on others is not known"
+    ]
+    assert unfit(drawn[:1] * 4, 16) == [
         "all samples that were looked at are equal: ranges of others will be larger"
     ]
     zeros = [{**each, "mask": np.zeros((1, 3), np.float32)} for each in drawn]
-    assert unfit(zeros) == ["input 'mask' is 0 everywhere: its range is of one number"]
+    assert unfit(zeros, 16) == ["input 'mask' is 0 everywhere: its range is of one number"]
     codes = [{**each, "mask": np.zeros((1, 3), np.int64)} for each in drawn]
-    assert unfit(codes) == []
+    assert unfit(codes, 16) == []
 
 
 def test_decibels_over_all_samples_and_their_mean() -> None:
@@ -151,3 +154,16 @@ def test_nothing_finite_is_not_exact() -> None:
     quality = judged([x], [x])
     assert (quality.worst, quality.worst_db) == (None, -math.inf)
     assert Judge([], [{"y": x}]).no_number() == "y"
+
+
+def test_scores_near_0_are_judged_by_what_a_user_tells_from_0() -> None:
+    near = [np.linspace(0, 2e-3, 169)[None, :, None]]
+    other = [np.zeros((1, 169, 1))]
+    (one,) = judged(near, other, Part("y", shares=True)).parts
+    assert one.sqnr_db == pytest.approx(0.0) and not one.is_dead
+    # 0.01 beside a mean square of (0.002)² / 3.
+    assert one.is_faint and one.judged_db == pytest.approx(10 * math.log10(1e-4 / (4e-6 / 3)), 0.02)
+    # Of other numbers they are a signal like any other, which is lost; as are scores of some size.
+    assert judged(near, other, Part("y")).dead
+    (large,) = judged([near[0] * 300], other, Part("y", shares=True)).parts
+    assert large.is_dead and large.judged_db == pytest.approx(0.0)
