@@ -72,6 +72,10 @@ KEPT = "qdq, roundings kept"
 """The candidate of the level below `relaxed`, which drops no rounding or clip of the model."""
 SOME_ON_FLOATS = "qdq, some ops on floats"
 """The candidate with ops on floats that are faster so, at `relaxed`."""
+_MOST_OPS = 2000
+"""Models of more ops have no candidate with fewer rewrites: that takes the passes again."""
+_PATIENCE = 5
+"""Nor have those for which these and the check took so many times as long as the race does."""
 _SHOWN = 8
 """Of the ops that have no form in ONNX."""
 _USER_ERRORS = ("bad-plugin", "numerics", "bad-input", "bad-float")
@@ -342,7 +346,8 @@ class FileOptimization:
         results: dict[str, Optimized] = {str(form): first for form in self._forms(first.model)}
         if self.is_tflite:
             results = {TFLITE[self.path.suffix]: first}
-        if self._races and self.times[-1][1] < self.seconds:
+        is_small = sum(1 for _ in model.module.walk()) <= _MOST_OPS
+        if self._races and is_small and self.times[-1][1] < _PATIENCE * self.seconds:
             work = Optimization(model, pipeline, self.target, self.watchers, without=BY_PRICE)
             fewer = self._or_original(lambda: work.checked(judge, self.written_form))
             if fewer is not None and str(fewer.model) != str(first.model):

@@ -287,12 +287,10 @@ class Quantization:
         request = self.request
         if self.data is None:
             request, samples = Request(), drawn_inputs(self.model, 1, profile=builder.profile)
-        elif request is None:
-            request = Request(
-                (parse_budget(LEAST),), best_effort=True, noise_price=self._noise_price
-            )
-            samples = self._samples(self._trial_samples)
         else:
+            if request is None:
+                floor, price = parse_budget(LEAST), self._noise_price
+                request = Request((floor,), best_effort=True, noise_price=price)
             judged = self.judged_samples()
             assert judged is not None
             samples = list(judged.inputs)
