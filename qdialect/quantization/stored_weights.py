@@ -62,11 +62,14 @@ def store_weights(function: FuncOp, ctx: QContext, recipe: Recipe, coverage: Cov
 
 def _weight(op: Operation, ctx: QContext) -> tuple[SSAValue, int, int] | None:
     """The constant that an op multiplies with, the dimension of its output channels, and which
-    operand it is; None where it has none that is worth it."""
+    operand it is; None where it has none that is worth it, or others need it in floats."""
     behavior = ctx.behaviors.get(op)
     acc = None if behavior is None else behavior.accumulator
     weight = None if acc is None else op.operands[acc.rhs]
     if acc is None or weight is None or constant_of(weight) is None:
+        return None
+    shared = any(use.index != acc.rhs or use.operation.name != op.name for use in weight.uses)
+    if shared or str(element_type(weight.type)) != "f32":
         return None
     array = real_array(weight, ctx.blobs)
     is_worth = array is not None and array.size >= _FEWEST and np.isfinite(array).all()
