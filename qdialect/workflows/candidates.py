@@ -6,7 +6,7 @@ be on codes, and the runtime times each node of both. By these times the states 
 are found (`quantization.precision`), and what is built of them races against the others and the
 float model. What is written is quantized: where nothing is faster than the float model, its weights
 are codes that are dequantized as it is loaded (`stored_weights`), unless the float model itself may
-be written (`Builder.or_float`).
+be written (`Builder.stores`).
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class Candidate:
 
 @dataclass
 class Builder:
-    """Makes candidates of a float model that was prepared; `prepared` stays as it is."""
+    """Makes candidates of a float model that was prepared; `prepared` stays as it is. What a plan
+    leaves on floats `stores` its weights as codes."""
 
     prepared: Model
     profile: Profile
@@ -112,12 +113,11 @@ class Builder:
     require_all: bool = False
     removed: Collection[str] = ()
     whole: Mapping[str, str] = field(default_factory=dict[str, str])
-    or_float: bool = False
+    stores: bool = False
 
     def quantized(self, name: str, states: Mapping[int, Precision] | None = None) -> Candidate:
         """Quantized, with ops in these states, by number (others on codes where they can be);
-        None: as rules say. Weights of those that a plan leaves on floats are stored as codes.
-        InputError."""
+        None: as rules say. InputError."""
         model = self._copy()
         coverage = apply_profile(
             model.module,
@@ -130,7 +130,7 @@ class Builder:
             removed=self.removed,
             whole=self.whole,
         )
-        if states and not self.or_float:
+        if states and self.stores:
             function = Interpreter(model.ctx, model.module).function()
             coverage = store_weights(function, model.ctx, self.recipe, coverage)
         if ALL in self.recipe.dynamic:
@@ -268,12 +268,14 @@ def nearly_best(
         for name in preferred
         if name == fastest or (name not in FLOATS and laps[name].ratio <= most)
     ]
+    limit = min(cost(name, laps[name].ratio) for name in hopeful) * (1 + _NEARLY)
     # The most that the least may be, and the least that each may be.
-    limit = min(cost(name, laps[name].ratio + laps[name].noise) for name in hopeful)
+    most = min(cost(name, laps[name].ratio + laps[name].error) for name in hopeful)
     return next(
         name
         for name in hopeful
-        if cost(name, laps[name].ratio - laps[name].noise) <= limit * (1 + _NEARLY)
+        if cost(name, laps[name].ratio) <= limit
+        or cost(name, laps[name].ratio - laps[name].error) <= most
     )
 
 
@@ -335,7 +337,7 @@ class Loop(ABC):
             raced.laps,
             key=lambda name: (name != FLOAT, name not in known, -self._of(name).worst_db),
         )
-        if recipe.asks_for_codes or not self.builder.or_float:
+        if recipe.asks_for_codes or self.builder.stores:
             order = [name for name in order if name not in FLOATS] or order
         chosen = self.tried[self.choose(raced, order)].candidate
         return Raced(chosen, raced, self.tried, planned, self.notes)

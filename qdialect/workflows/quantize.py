@@ -233,6 +233,7 @@ class Quantization:
             recipe = replace(recipe, keep_float=recipe.keep_float | keys)
         if matching is not None:
             remark(matching, prepared.ctx)
+        races = self.seconds and recipe.plan is None and not (self.require_all or blind)
         builder = Builder(
             prepared,
             profile,
@@ -244,11 +245,10 @@ class Quantization:
             require_all=self.require_all,
             removed=loaded.removed(profile),
             whole=refused,
-            or_float=self.or_float,
+            stores=bool(races) and not self.or_float,
         )
         raced, answer, unraced = None, None, ""
         chosen = builder.by_prices() if self.by_prices else builder.quantized(RULES, recipe.plan)
-        races = self.seconds and recipe.plan is None and not (self.require_all or blind)
         if races and (self.data is not None or self.request is None):
             try:
                 raced, answer = self._raced(builder, chosen)

@@ -346,9 +346,14 @@ class Lap:
     turns: int
 
     @property
-    def noise(self) -> float:
+    def error(self) -> float:
         """How far the median of the ratios may be off: two standard errors."""
-        return max(_NOISE, 2 * 0.93 * (self.high - self.low) / sqrt(self.turns))
+        return 2 * 0.93 * (self.high - self.low) / sqrt(self.turns)
+
+    @property
+    def noise(self) -> float:
+        """The same, but no less than what is no difference."""
+        return max(_NOISE, self.error)
 
     def as_json(self) -> dict[str, float]:
         """As plain data; `ms` are milliseconds."""

@@ -371,7 +371,22 @@ def test_the_float_model_is_written_where_nothing_is_faster(
     monkeypatch.setattr("qdialect.workflows.budgeted.nearly_best", fastest)
     path, data = network
     out = tmp_path / "q.onnx"
-    assert main(["quantize", str(path), "-d", str(data), "-o", str(out), "--race", "100ms"]) == 0
+    assert (
+        main(
+            [
+                "quantize",
+                str(path),
+                "-d",
+                str(data),
+                "-o",
+                str(out),
+                "--race",
+                "100ms",
+                "--allow-float",
+            ]
+        )
+        == 0
+    )
     kinds = {each.op_type for each in onnx.load(out).graph.node}
     assert "QuantizeLinear" not in kinds and "Conv" in kinds
 

@@ -1,4 +1,4 @@
-"""The numbers that inputs are drawn from: what a model takes, by how it first quantizes or clips."""
+"""The numbers that inputs are drawn from: what a model quantizes or clips them to."""
 
 from __future__ import annotations
 
