@@ -114,7 +114,8 @@ def instrument(module: ModuleOp, ctx: QContext, components: bool = True) -> Inst
             continue
         entries = _decomposed(op, ctx, taken) if components else []
         result.observed += entries or [Observed(keys, op.results[i]) for i, keys in groups.items()]
-    if not result.observed:
+    computed = any(is_float(value.type) for op in ops for value in op.results)
+    if not result.observed and (computed or not result.arguments):
         raise InputError(
             "the model has no float values with a key (nn.key) to observe",
             where=op_where(function),

@@ -554,12 +554,13 @@ class _Assignment:
             operands.append(with_element(operand.type, UniformType(known)))
         results: list[Attribute] = []
         for index, result in enumerate(op.results):
-            reason = port_refusal(
-                op, behavior.result_port(index), self.grids.qparams[result], shape_of(result)
-            )
-            if reason is not None:
+            known, port = self.grids.qparams.get(result), behavior.result_port(index)
+            if known is None:  # of indices and conditions
+                results.append(result.type)
+                continue
+            if reason := port_refusal(op, port, known, shape_of(result)):
                 return Refusal("grid", reason)
-            results.append(with_element(result.type, UniformType(self.grids.qparams[result])))
+            results.append(with_element(result.type, UniformType(known)))
         if op in self.summed and behavior.accumulator is not None:
             sums = self._sums(op, behavior.accumulator)
             if not self.domains.takes_rescale(sums, self.grids.qparams[op.results[0]]):

@@ -100,6 +100,8 @@ def cropped(e: Emitter, value: SSAValue, crops: Sequence[int]) -> SSAValue:
         return value
     shape = shape_of(value)
     size = (shape[0], *(n - c for n, c in zip(shape[1:-1], crops, strict=True)), shape[-1])
+    if 0 in size:
+        raise Unlowerable("window", "its windows reach nothing but padding")
     return sliced(e, value, (0,) * len(shape), size)
 
 

@@ -4,9 +4,10 @@ With its optimizations on, the runtime makes one kernel of DequantizeLinear, a f
 QuantizeLinear without looking at all the parameters: a Conv, a Sigmoid or a pool with a scale
 per channel in or out becomes a kernel that takes one scale and fails when it runs, a Softmax one
 that uses the first, a product whose weights have a scale per row one that takes them for scales
-per column; MaxPool and Conv become kernels on 4-bit integers, of which there are none.  Of two
-pairs in a row it makes one, and so rounds once, to a third scale.  A Relu before codes that are
-floats of 8 bits it removes, as if they ended at 0, and with a Clip there it does not load.  Of
+per column; MaxPool and Conv become kernels on 4-bit integers, of which there are none, and an
+AveragePool one that takes no dilations.  Of two pairs in a row it makes one, and so rounds once,
+to a third scale.  A Relu before codes that are floats of 8 bits it removes, as if they ended at 0,
+and with a Clip there it does not load.  Of
 casts around an ArgMax or a MaxPool it looks at no sign, though a negative scale turns the order of
 codes around.  In models of opset 21 or later it moves casts of i8 past movement ops (its own too,
 around a product that it makes a Gemm of with the Add below) and then does not load its own nodes.
@@ -107,7 +108,7 @@ class _Shields:
         if reader.op_type not in _KERNELS:
             return False
         if codes is None:
-            return self._is_along(maker)
+            return self._is_along(maker) or _is_dilated_mean(reader)
         if 0 in codes.dims:
             return True
         return self._is_along(maker) and not _is_weight(reader, index, maker, len(codes.dims))
@@ -181,6 +182,10 @@ def _casts_of(maker: NodeProto, reader: NodeProto) -> list[NodeProto]:
     return [
         node for node, kind in ((maker, _DEQUANTIZE), (reader, _QUANTIZE)) if node.op_type == kind
     ]
+
+
+def _is_dilated_mean(node: NodeProto) -> bool:
+    return node.op_type == "AveragePool" and any(a.name == "dilations" for a in node.attribute)
 
 
 def _is_weight(reader: NodeProto, index: int, cast: NodeProto, rank: int) -> bool:
