@@ -7,10 +7,10 @@ that uses the first, a product whose weights have a scale per row one that takes
 per column; MaxPool and Conv become kernels on 4-bit integers, of which there are none, and an
 AveragePool one that takes no dilations.  Of two pairs in a row it makes one, and so rounds once,
 to a third scale.  A Relu before codes that are floats of 8 bits it removes, as if they ended at 0,
-and with a Clip there it does not load.  Of
-casts around an ArgMax or a MaxPool it looks at no sign, though a negative scale turns the order of
-codes around.  In models of opset 21 or later it moves casts of i8 past movement ops (its own too,
-around a product that it makes a Gemm of with the Add below) and then does not load its own nodes.
+and with a Clip there it does not load.  Of casts around an ArgMax or a MaxPool it looks at no
+sign, though a negative scale turns the order of codes around.  In models of opset 21 or later it
+moves casts of i8 past movement ops (its own too, around a product that it makes a Gemm of with the
+Add below) and then does not load its own nodes.
 
 What is written means the same with and without the runtime's optimizations: a Sum of one operand,
 which the runtime neither removes nor looks through, stands between.
