@@ -52,9 +52,15 @@ from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import prepare
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import ALL, Selection, keep_float_ops, select
+from qdialect.quantization.selection import (
+    ALL,
+    Selection,
+    concerns,
+    keep_float_ops,
+    select,
+)
 from qdialect.quantization.tables import find_tables
-from qdialect.quantization.values import Values, op_keys
+from qdialect.quantization.values import Values, float_value, op_keys
 from qdialect.reference import Interpreter, argument_names
 from qdialect.rewrite import Refusal
 from qdialect.rewrite.remarks import Remark, key_text, location_text
@@ -207,6 +213,7 @@ def apply_profile(
     selection = select(values)
     grids = assign(selection)
     find_tables(selection)
+    _leave_comparisons(selection, grids)
     for op, why in selection.left.items():
         if reason := whole.get(key_text(op)):
             selection.left[op] = Refusal(why.code, f"{why.reason}; not in pieces: {reason}")
@@ -223,6 +230,18 @@ def apply_profile(
         correct(selection, grids)
     emit(selection, grids)
     return coverage
+
+
+def _leave_comparisons(selection: Selection, grids: Grids) -> None:
+    """Say of ops with plain results alone that they compare floats, where no operand is codes."""
+    values = selection.values
+    for op in values.block.ops:
+        behavior = values.ctx.behaviors.get(op)
+        if behavior is None or not behavior.compares or concerns(op):
+            continue
+        floats = [value for value in op.operands if float_value(value)]
+        if floats and grids.qparams.keys().isdisjoint(floats):
+            selection.left[op] = Refusal("moves-floats", "it compares floats")
 
 
 def not_all_quantized(coverage: Coverage, function: FuncOp) -> InputError:

@@ -16,7 +16,7 @@ values, and none of these holds:
 | `float-result` | users are float ops: one amplifies what it makes, or all save no conversion |
 | `returned` | it is a function (softmax, sigmoid) of which the model returns floats |
 | `mixed` | it joins parts of too different ranges (by `max_steps`) for floats that are returned |
-| `moves-floats` | it moves or picks elements, between float ops only |
+| `moves-floats` | it moves, picks or compares elements, between float ops only |
 | `weights-only` | only its weights are codes (`Recipe.weights_only`) |
 | `dynamic` | it quantizes its input as it runs (`Recipe.dynamic`) |
 | `table` | it picks rows of a table, which becomes codes with a scale for each row (`tables`) |
