@@ -637,6 +637,37 @@ def random_program(
     return module, ctx
 
 
+class FloatBuilder(Builder):
+    """Of ops on floats: only what takes codes whatever else it takes has them, as constants."""
+
+    def _element(self, shape: Sequence[int] = ()) -> Attribute:
+        return f32
+
+
+def float_network(names: Sequence[str], seed: int) -> tuple[ModuleOp, QContext] | None:
+    """A verified network of these ops in this order, on floats; all that no op takes, and every
+    result of the op that is there most, is returned. None: one of them takes no floats here."""
+    ctx = new_context()
+    builder = FloatBuilder(seed, ctx, wild=False)
+    if not all(builder.grow(name) for name in names):
+        return None
+    block, counted = builder.block, max(names, key=names.count)
+    returned = [
+        value
+        for op in block.ops
+        for value in op.results
+        if op.name == counted or (op.name != "nn.constant" and value.first_use is None)
+    ]
+    block.add_op(ReturnOp(*returned))
+    for argument in list(block.args):
+        if argument.first_use is None:
+            block.erase_arg(argument)
+    kinds = FunctionType.from_lists([a.type for a in block.args], [v.type for v in returned])
+    module = ModuleOp([FuncOp("main", kinds, Region([block]))])
+    verify_module(module, ctx.blobs, behaviors=ctx.behaviors)
+    return module, ctx
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seed", type=int)
