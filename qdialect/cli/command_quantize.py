@@ -349,7 +349,7 @@ def _summary(result: Quantized, sensitive: int) -> str:
                 name += f" {trial.recipe.percentile:g}"
             biases = "corrected" if trial.recipe.correct_bias else "as they are"
             rows.append((name, trial.recipe.weight_ranges, biases, f"{trial.sqnr:.1f} dB"))
-        text += f"{table(rows, {3: True})}the first of these ways was used\n"
+        text += f"{table(rows, {3: True})}the first was used: no other is better beyond doubt\n"
     if result.steps:
         text += table(step_rows(result.steps), {1: True, 3: True})
     if result.raced is not None:
@@ -378,11 +378,7 @@ def _race_summary(raced: Raced, answer: Answer | None) -> str:
                 *_asked_cells(name, answer),
             )
         )
-    parts = raced.plan.parts
-    said = (
-        f"by the times of nodes {parts.cost / 1e6:.3g} ms at least {parts.bound / 1e6:.3g} ms, "
-        f"{parts.exact} of {len(parts)} parts proven\n"
-    )
+    said = "" if answer is not None else line("* is written: noise counts as if it took time")
     if answer is not None and answer.takes:
         said += line(f"the metric takes {answer.takes}")
     if answer is not None and answer.unmet:

@@ -563,6 +563,8 @@ class Comparison:
         place, opened = result
         fits = self.exact and self.written is not None and self.judge.same_interface(self.after)
         if fits and isinstance(self.written, WrittenTflite) == self.judge.is_from_litert:
+            if self.before.source and self.before.source.suffix not in (".onnx", *TFLITE):
+                place += ", the original translated without rewrites"
             found.insert(0, (place, lambda: (self.judge.loaded(), opened()), ""))
         elif (source := self.judge.source) is not None:
             where, run = source
@@ -640,7 +642,8 @@ class Comparison:
             return (where, self.written_in_litert) if litert_installed() else None
         if self.written is not None:
             is_here = installed_runtime() is not None
-            return (IN_RUNTIME, self.written_in_runtime) if is_here else None
+            how = IN_RUNTIME if self.form == "qdq" else f"{IN_RUNTIME}, as casts and float ops"
+            return (how, self.written_in_runtime) if is_here else None
         return IN_REFERENCE, lambda: interpreter(*self.meaning, until=self.until).run
 
     # -- running ----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -368,6 +368,10 @@ class FileOptimization:
         self.result = first
         if self.choice is not None:
             self.result = results.get(self.choice.chosen.name, first)
+            chosen = self.choice.chosen
+            if chosen.form == "qoperator" and not isinstance(chosen.model, Path):
+                checked = judge.check(first.model, chosen.model, chosen.form)
+                self.result = replace(first, checked=checked)
 
     def _some_on_floats(
         self, model: Model, first: Optimized, pipeline: str, judge: Judge

@@ -3,26 +3,28 @@ the loss of each part of its outputs.
 
 Loss is measured on samples that no range is of, where there are enough; else the samples are
 those that ranges are of, and that is said. Both models run as their user runs them: in ONNX
-Runtime with its optimizations on, or, for a target that is no runtime of ours, in the reference
-interpreter, which says nothing of latency.
+Runtime with its optimizations on; for LiteRT what is written in LiteRT, and for a target that is no
+runtime of ours in the reference interpreter, where nothing is said of latency.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, QError, Where
 from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.quality import Judge, Quality, db_text
+from qdialect.quantization.quality import Judge, PartQuality, Quality, db_text
 from qdialect.reference import output_names
 from qdialect.workflows.candidates import FLOAT as RACED_FLOAT
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.interface_codes import InterfaceCodes
 from qdialect.workflows.race import Lap, race
 from qdialect.workflows.run import open_engine
+from qdialect.workflows.tflite_files import litert_installed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +46,7 @@ HELD_OUT = 16
 FEWEST = 16
 """Of fewer samples none is held out: ranges of what is left would be of too few."""
 IN_REFERENCE = 2
-"""So many samples at most are judged in the reference interpreter, which takes its time."""
+"""So many samples at most are judged where the reference interpreter runs, which takes its time."""
 SECONDS = 0.5
 """How long the two models run in turns for their latency."""
 
@@ -59,16 +61,16 @@ def held_out(count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Samples:
-    """What is judged on: `inputs`, of `total` samples that there are; `held_out`: no range is
-    of them."""
+    """What is judged on: `inputs`, which are `numbers` of the `total` samples that there are;
+    `held_out`: no range is of them."""
 
     inputs: Sequence[Arrays]
+    numbers: Sequence[int]
     total: int
     held_out: bool
 
     def __str__(self) -> str:
-        count = len(self.inputs)
-        what = f"{count} of {self.total} samples"
+        what = f"{len(self.inputs)} of {self.total} samples"
         if self.held_out:
             return f"{what}, held out (no range is of them)"
         if self.total >= FEWEST:
@@ -149,7 +151,7 @@ class Measured:
     def refuse_lossy(self, least: float, costliest: Callable[[], str | None]) -> None:
         """InputError (`lossy-output`) where a part of the outputs that is not dead keeps less than
         `least` dB; `costliest` says which op loses most."""
-        parts = [] if self.quality is None else self.quality.parts
+        parts: Sequence[PartQuality] = () if self.quality is None else self.quality.parts
         alive = (part for part in parts if part.is_real and not part.is_dead)
         worst = min(alive, key=lambda part: part.judged_db, default=None)
         if worst is None or worst.judged_db >= least:
@@ -179,6 +181,7 @@ class Measured:
         return {
             "where": self.where or None,
             "samples": None if self.samples is None else len(self.samples.inputs),
+            "sample_numbers": None if self.samples is None else list(self.samples.numbers),
             "held_out": None if self.samples is None else self.samples.held_out,
             "problem": self.problem or None,
             "latency": {name: lap.as_json() for name, lap in self.laps.items()},
@@ -218,9 +221,13 @@ def size_text(size: int) -> str:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a model file and of what holds its weights beside it."""
-    beside = (path.with_name(f"{path.name}.data"), path.with_suffix(".safetensors"))
-    return sum(one.stat().st_size for one in (path, *beside) if one.is_file())
+    """Bytes of a model file and of the files that it says its weights are in."""
+    names = {path.with_suffix(".safetensors").name} if path.suffix == ".mlir" else set[str]()
+    if path.suffix == ".onnx":
+        tensors = package("onnx").load(str(path), load_external_data=False).graph.initializer
+        names = {e.value for t in tensors for e in t.external_data if e.key == "location"}
+    named = {path.parent / name for name in names if name.encode() in path.read_bytes()}
+    return sum(one.stat().st_size for one in {path, *named})
 
 
 def measure(
@@ -239,26 +246,32 @@ def measure(
     What does not run is a `problem` of what was measured, and no error. InputError (`float-nan`)
     where the float model gives no numbers on the samples: nothing was calibrated then.
     """
-    in_runtime = target.name == "onnxruntime" and find_spec("onnxruntime") is not None
-    where = "ONNX Runtime with its optimizations" if in_runtime else "the reference interpreter"
+    in_litert, is_ort = target.name == "litert" and litert_installed(), target.name == "onnxruntime"
+    float_runs = find_spec("onnxruntime") is not None and (in_litert or is_ort)
+    in_runtime = float_runs and not in_litert
+    where = "ONNX Runtime with its optimizations" if float_runs else "the reference interpreter"
+    where = f"LiteRT, the float model in {where}" if in_litert else where
+    if samples is not None and not float_runs:
+        first = slice(IN_REFERENCE)
+        samples = replace(samples, inputs=samples.inputs[first], numbers=samples.numbers[first])
     found, undefined = Measured(samples, where), None
     try:
         sides = {
-            FLOAT: _side(model, in_runtime, form),
-            WRITTEN: _side(quantized, in_runtime, form),
+            FLOAT: _side(model, float_runs, form, "numpy"),
+            WRITTEN: _side(quantized, in_runtime, form, "litert" if in_litert else "numpy"),
         }
         found.written = sides[WRITTEN].written
-        found.executed = {n: s.executed for n, s in sides.items() if s.executed is not None}
+        found.executed = {n: s.executed for n, s in sides.items() if in_runtime and s.executed}
         if samples is None:
             found.problem = "there is no data to judge the outputs on"
             inputs = drawn_inputs(model, 1, sides[FLOAT].run)
         else:
-            inputs = samples.inputs if in_runtime else samples.inputs[:IN_REFERENCE]
+            inputs = samples.inputs
             judge = Judge(parts_of(model.module, model.ctx), map(sides[FLOAT].run, inputs))
             undefined = judge.no_number()
             if undefined is None:
                 found.quality = judge.judge(map(sides[WRITTEN].run, inputs))
-        engines = {n: s.engine for n, s in sides.items() if s.engine is not None}
+        engines = {n: s.engine for n, s in sides.items() if in_runtime and s.engine is not None}
         if raced is not None and RACED_FLOAT in raced.race.laps:
             laps = raced.race.laps
             found.laps = {FLOAT: laps[RACED_FLOAT], WRITTEN: laps[raced.chosen.name]}
@@ -294,10 +307,10 @@ def costliest(model: Model, quantized: Model, inputs: Arrays, in_runtime: bool) 
     return f"'{worst.key}' loses most: {db_text(db)} are left of it alone"
 
 
-def _side(model: Model, in_runtime: bool, form: Form) -> Side:
+def _side(model: Model, in_runtime: bool, form: Form, other: str) -> Side:
     interface = InterfaceCodes(model)
     if not in_runtime:
-        run = open_engine(model, "numpy")
+        run = open_engine(model, other)
         names = output_names(model.function())
 
         def in_floats(inputs: Arrays) -> Mapping[str, NDArray[Any]]:

@@ -371,8 +371,8 @@ class Quantization:
             return None
         data = open_data(self.model, self.data, self.whole_files)
         numbers = held_out(len(data)) if self.profile is None else []
-        inputs = list(data.read(numbers or _spread(len(data), HELD_OUT)))
-        return Samples(inputs, len(data), bool(numbers))
+        judged = numbers or _spread(len(data), HELD_OUT)
+        return Samples(list(data.read(judged)), judged, len(data), bool(numbers))
 
     def _runner(self, ctx: QContext) -> OpenRun:
         engine = self._engine()

@@ -336,8 +336,8 @@ def cheapest_form(module: ModuleOp, target: Target) -> Form:
 
 @dataclass(frozen=True)
 class Lap:
-    """How one candidate ran: median milliseconds of processor time, and the median and the
-    quartiles of its time over that of the input in the same turn."""
+    """How one candidate ran: the median and the quartiles of its processor time over that of the
+    input in the same turn, and so many times the median milliseconds of the input."""
 
     milliseconds: float
     ratio: float
@@ -425,7 +425,7 @@ def _lap(times: Sequence[float], first: Sequence[float]) -> Lap:
     ratios = sorted(a / b if b else 1.0 for a, b in zip(times, first, strict=True))
     count = len(ratios)
     low, middle, high = (ratios[min(int(part * count), count - 1)] for part in (0.25, 0.5, 0.75))
-    return Lap(sorted(times)[count // 2], middle, low, high, count)
+    return Lap(middle * sorted(first)[count // 2], middle, low, high, count)
 
 
 def winner(laps: Mapping[str, Lap], preferred: Sequence[str]) -> str:

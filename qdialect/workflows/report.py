@@ -114,7 +114,7 @@ def _measure(contents: Contents, before: Model, after: Model, inputs: Sequence[A
     contents.layers = compare_layers([(_as_codes(a, b, by), b, ()) for a, b in pairs])
     contents.histograms = _ranges([(_as_codes(a, b, clamps), b) for a, b in pairs])
     what = f"{len(samples)} {'inputs given' if inputs else 'random inputs'}"
-    where = {"numpy": "the reference interpreter", "onnxruntime": "ONNX Runtime as written"}
+    where = {"numpy": "the reference interpreter", "onnxruntime": "ONNX Runtime, in QDQ form"}
     contents.measured = f"{len(contents.layers)} values on {what}, in {where[engine]}"
     contents.ranged = what
 

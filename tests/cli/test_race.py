@@ -345,3 +345,16 @@ def test_bounds_that_no_float_holds_are_infinite() -> None:
         t.name: numpy_helper.to_array(t) for t in model_without_rounding(model).graph.initializer
     }
     assert [float(bounds[name]) for name in clip.input[1:]] == [-np.inf, np.inf]
+
+
+def test_conditions_are_no_floats_and_a_product_without_a_scale_is() -> None:
+    """Where gives what it chooses from; a QGemm of seven operands gives floats, of nine codes."""
+    kinds = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"}
+    nodes = [
+        helper.make_node("Greater", ["x", "y"], ["c"]),
+        helper.make_node("Where", ["c", "x", "y"], ["w"]),
+        helper.make_node("QGemm", list("abcdefg"), ["f"], domain="com.microsoft"),
+        helper.make_node("QGemm", list("abcdefghi"), ["q"], domain="com.microsoft"),
+    ]
+    found = count(helper.make_graph(nodes, "g", list(kinds.values()), []))
+    assert found.floats == {"Where": 1, "QGemm": 1} and found.nodes == 4

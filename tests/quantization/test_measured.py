@@ -110,7 +110,7 @@ def test_a_detector_is_judged_by_boxes_and_by_scores(tmp_path: Path) -> None:
     path, out = detector(tmp_path), tmp_path / "q.onnx"
     data = data_of(tmp_path, x=images(16))
     assert main(["quantize", str(path), "-d", str(data), "-o", str(out), "--race=0", "-q"]) == 0
-    samples = Samples([{"x": x} for x in images(4)[:, None]], 16, True)
+    samples = Samples([{"x": x} for x in images(4)[:, None]], range(4), 16, True)
     good = measure(qd.load(path), qd.load(out), samples, get_target("onnxruntime"), seconds=0.1)
     assert good.quality is not None and good.quality.worst_db > 20 and not good.quality.dead
     assert [str(one.part) for one in good.quality.parts] == ["y[:, 0:4]", "y[:, 4:7]"]

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 CASTS = frozenset({"QuantizeLinear", "DequantizeLinear"})
-_CODES = ("QLinear", "QGemm", "QAttention", "QuantizeLinear", "DynamicQuantizeLinear")
+_CODES = ("QLinear", "QGemm", "QuantizeLinear", "DynamicQuantizeLinear")
 """How the names of ops begin that give integers whatever they take."""
-_FLOATS = ("DequantizeLinear", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "MatMulNBits")
+_FLOATS = ("DequantizeLinear", "MatMulIntegerToF", "DynamicQuantizeM", "MatMulN", "QAttention")
 _INDICES = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero", "MatMulInteger"})
+_CONDITIONS = ("Greater", "Less", "Equal", "And", "Or", "Not", "Xor", "IsNaN", "IsInf")
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,14 @@ def _results(node: Any, types: Mapping[str, int]) -> Sequence[int]:
     its first operand that has one."""
     tensor = package("onnx").TensorProto
     kind = node.op_type
-    found = next((types[name] for name in node.input if name in types), tensor.FLOAT)
-    if kind.startswith(_FLOATS):
+    read = node.input[kind == "Where" :]  # its first is a condition
+    found = next((types[name] for name in read if name in types), tensor.FLOAT)
+    # The eighth operand of a QGemm is the scale of its result, without which that is float.
+    if kind.startswith(_FLOATS) or (kind == "QGemm" and len(node.input) < 8):
         found = tensor.FLOAT
     elif kind.startswith(_CODES):
         found = tensor.UINT8
-    elif kind in _INDICES:
+    elif kind in _INDICES or kind.startswith(_CONDITIONS):
         found = tensor.INT64
     elif kind == "Cast":
         found = next(a.i for a in node.attribute if a.name == "to")
