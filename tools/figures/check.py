@@ -26,7 +26,7 @@ from tools.figures.files import Arrays, File, apart, loss, page_data
 
 UNTOLD = {
     "what rewrites did": r"quantizes (multiply|divide)|ops? (are|is) faster on",
-    "what was not written": r"is no candidate: |with the runtime's optimizations on, |left out: ",
+    "what was not written": r"is (no candidate|rejected): |optimizations on, |left out: ",
     "ops of the float model": r"^ +\d+ float \[",
     "trials on calibration data": r"^(minmax|percentile|mse|entropy)\b.* dB$|^\S+ +-?[\d.]+ dB$",
     "the reference interpreter": r"in the reference interpreter: |^ *output '",
@@ -34,7 +34,7 @@ UNTOLD = {
     "XNNPACK's choice": r"^  that XNNPACK takes ",
     "how many rows are shown": r"^and \d+ parts of outputs that lose less",
     "why something was not done": r"^ *not (checked|raced|compared|measured)",
-    "warnings of the data": r"^warning: input ",
+    "warnings of the data": r"^warning: (input|all|\d+) ",
     "names and types": r"^\S+ -> \S+$|is computed as |no numbers? ",
 }
 """Lines of numbers that the bytes of the files do not tell, by the reason."""
@@ -45,7 +45,7 @@ KEYS = {"version", "output", "form", "before", "after", "dropped", "notes", "fir
 KEYS |= {"outputs", "target_refuses", "sums", "executed", "written", "race", "float_ops", "effort"}
 KEYS |= {"quantized", "left_float", "stale", "profile_matches", "trials", "profile_unmatched"}
 KEYS |= {"sensitivity", "candidates", "asked", "measured", "caches", "warnings"}
-KEYS |= {"raced_sample_numbers"}
+KEYS |= {"by_default"}
 """What a page and JSON have that is checked, or not of the bytes: no others may be there."""
 _N = r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
 _DB = rf"({_N[1:-1]} dB|exact|no number)"
@@ -58,7 +58,6 @@ class Check:
         self.source, self.written, self.floats = source, written, floats
         self.rows: list[tuple[str, str, str, bool]] = []
         self.judged: list[Arrays] = []
-        self.raced: list[Arrays] = []
         self.shown: list[Arrays] = []
         self.inputs: Arrays | None = None
         self.facts: dict[str, Any] = {}
@@ -191,6 +190,17 @@ class Check:
             self.number("elements that differ", share, found[1])
             self.number("dB of the difference", least, found[2])
 
+    def by_default(self, *stated: str | None) -> None:
+        """What is written, and the input, as the engine executes them, beside the source as it is:
+        no share or one, and dB of floats. Only on given inputs both can be told."""
+        pairs = zip((self.written, self.source), (stated[:2], stated[2:]), strict=True)
+        for file, (share, db) in pairs if self.inputs is not None and self.source.runs else ():
+            found = apart(self.source.run(self.inputs, False), file.run(self.inputs, True))
+            if share is not None:
+                self.number(f"elements of {file.path.name} that differ by default", share, found[1])
+            if db is not None:
+                self.number(f"dB of {file.path.name} by default", db, found[2])
+
     def kernels(self, share: str, least: str) -> None:
         """What integer kernels make of the input, as both files are written."""
         self.beside("0", "0", share, least)
@@ -201,8 +211,8 @@ class Check:
         self.ratio("time of the float model's", ratio, ms, self.first)
         if star:
             self.claim("nodes", int(nodes), self.written.executed["nodes"])
-            if db and self.raced:
-                self.number("worst part", db, min(self.dbs(self.raced)))
+            if db and self.judged:
+                self.number("worst part", db, min(self.dbs(self.judged)))
 
     def fired(self, fired: str, refused: str) -> None:
         """As many rewrites wherever they are counted."""
@@ -315,8 +325,8 @@ class Check:
             self.race(raced["raced"])
             chosen = raced["raced"][raced["chosen"]]
             self.claim("time of the chosen", chosen["ms"], measured["latency"]["written"]["ms"])
-            if self.raced:
-                dbs = self.dbs(self.raced)
+            if self.judged:
+                dbs = self.dbs(self.judged)
                 self.db("dB of the chosen in the race", chosen["worst_db"], min(dbs))
 
     def optimized(self, said: dict[str, Any]) -> None:
@@ -329,6 +339,11 @@ class Check:
         self.race(said.get("race", {}))
         for key, after in said["after"].items():
             self.left(key, str(said["before"][key]), str(after))
+        for name, one in said.get("by_default", {}).items():
+            file = self.written if name == "written" else self.source
+            if self.inputs is not None and self.source.runs:
+                found = apart(self.source.run(self.inputs, False), file.run(self.inputs, True))
+                self.db(f"dB of {name} by default", one["db"], found[2])
         executed = said.get("executed", {})
         for name, file in (("the input", self.source), (said.get("written"), self.written)):
             if name in executed:
@@ -398,7 +413,12 @@ class Check:
             self.claim("a table that is not understood", unknown, "", False)
 
 
+_APART = (
+    rf"(?:has the bits of the source|differs from the source in (\S+%) of an output(?: \({_DB}\))?)"
+)
 LINES: list[tuple[str, Callable[..., None]]] = [
+    (rf"executes it by default, on \d+ inputs, it {_APART}(?:; the input {_APART})?$",
+     Check.by_default),
     (r"^what (.+) executes +(.+)$", Check.heading),
     (r"^nodes(?: executed)? +(\d.*)$", lambda c, *x: c.counts("nodes", *x)),
     (r"^  with a float result +(\d.*)$", lambda c, *x: c.counts("floats", *x)),
@@ -426,8 +446,6 @@ LINES: list[tuple[str, Callable[..., None]]] = [
     (r"^file +(\S+ \S+) +(\S+ \S+) +(\S+)$", Check.size),
     (r"^loss in .*, on (\d+) of \d+ samples",
      lambda c, n: c.claim("samples", int(n), len(c.judged))),
-    (r"^worst part: on (\d+) of \d+ samples",
-     lambda c, n: c.claim("samples of the race", int(n), len(c.raced))),
     (rf"^(\S+(?:\[[^]]*\])?) +({_DB} +{_DB}.*|\d\S*%.*)$",
      lambda c, name, cells, *_: c.part(name, re.split(r" {2,}", cells.strip()))),
     (rf"^.+?( \*)? +{_N} ms +{_N} +{_DB}? +(\d+)(?: .*)?$", Check.candidate),
@@ -456,7 +474,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         known = check.source.samples(options.data)
         check.shown = [known[0], *known[len(known) // 2 :][: len(known) > 1]]
         check.judged = [known[n] for n in facts["measured"]["sample_numbers"] or ()]
-        check.raced = [known[n] for n in facts.get("raced_sample_numbers", ())]
     for unknown in (said or {}).keys() - KEYS:
         check.claim("a key that is not understood", unknown, "", False)
     if said is None:
