@@ -316,6 +316,7 @@ def _as_json(result: Quantized, measured: Measured, path: Path) -> dict[str, Any
             {
                 "calibration": trial.recipe.calibration,
                 "percentile": trial.recipe.percentile,
+                "unseen": trial.recipe.unseen,
                 "weight_ranges": trial.recipe.weight_ranges,
                 "correct_bias": trial.recipe.correct_bias,
                 "sqnr_db": trial.sqnr,
@@ -347,6 +348,7 @@ def _summary(result: Quantized, sensitive: int) -> str:
             name = trial.recipe.calibration
             if name == "percentile":
                 name += f" {trial.recipe.percentile:g}"
+            name += "" if trial.recipe.unseen else ", no head room"
             biases = "corrected" if trial.recipe.correct_bias else "as they are"
             rows.append((name, trial.recipe.weight_ranges, biases, f"{trial.sqnr:.1f} dB"))
         text += f"{table(rows, {3: True})}the first was used: no other is better beyond doubt\n"

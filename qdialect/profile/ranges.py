@@ -8,6 +8,8 @@
 | `mse` | least mean squared error of the quantized data |
 | `entropy` | least Kullback-Leibler divergence of the quantized data |
 
+With `unseen` samples to come, an end that no method draws in has head room (`with_head_room`).
+
 Zero is inside every range. `mse` and `entropy` search the same candidates, the whole
 range among them, so neither is worse in its own measure than `minmax`.
 
@@ -51,6 +53,13 @@ MOST_CLIPPED = 0.02
 _POINTS, _SHARES = (np.arange(4) + 0.5) / 4, np.full(4, 0.25)
 _SHRINK_STEPS, _SHRINK_PER_OCTAVE, _COARSE = 97, 16, 4
 
+FEWEST = 4
+"""Samples that a distribution of extremes is fitted to."""
+OCTAVE = 2.0
+"""The most head room; and that of a range of `WIDE` levels or more, which have bits to spare."""
+WIDE = 1 << 15
+_EULER = 0.5772156649015329
+
 _FLAT_POINTS = 4097
 """Numbers on which a function is compared to itself."""
 FLAT = 0.25
@@ -90,13 +99,14 @@ class Levels:
 class RangeChoice:
     """A method and its settings. `percentile` is the share of the data kept, in percent;
     `momentum` the weight of the past in the moving average. Without `masks` all finite numbers
-    are data."""
+    are data. `unseen`: of how many more samples the range is to hold the extremes."""
 
     method: Method = "minmax"
     percentile: float = 99.99
     momentum: float = 0.9
     levels: Levels = field(default_factory=Levels)
     masks: bool = True
+    unseen: int = 0
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -127,7 +137,51 @@ def choose_range(
         chosen = _search(data, choice.levels, divergence)
     else:
         chosen = whole
+    if choice.unseen:
+        chosen = with_head_room(chosen, data, choice, samples or {})
     return Range(*chosen, reasons)
+
+
+def with_head_room(
+    chosen: tuple[float, float],
+    data: Distribution,
+    choice: RangeChoice,
+    samples: Mapping[int, tuple[float, float]],
+) -> tuple[float, float]:
+    """A chosen range that also holds what `choice.unseen` more samples are expected to have.
+
+    The extremes of single samples at one end follow a Gumbel distribution of mean m and scale
+    b = l / log 2, for L-moments m and l (Hosking 1990): the largest of N is m + b log N. Room costs
+    every one of n numbers a sample finer steps, so no more is made than pays in squares. With s
+    the step and c the count of steps, n s² / 12 + E max(x - r, 0)² is least at the end
+
+        r = m + b (log(12 b c / (n s)) - 0.5772)
+
+    Nothing is added to an end that is the same in all samples (the zero of a relu, the bound of
+    a clip), nor, but for `WIDE`, to one that is drawn in, or of fewer than `FEWEST` samples.
+    """
+    whole = _whole(data)
+    low, high, count = _grid(*chosen, choice.levels)
+    cost = float(data.counts.sum()) * (high - low) / (12 * (count - 1) ** 2) / max(len(samples), 1)
+    found: list[float] = []
+    for side, sign in ((0, -1.0), (1, 1.0)):
+        end, seen = sign * chosen[side], sign * whole[side]
+        # What masks is beyond the data.
+        most = np.sort([min(max(sign * pair[side], 0.0), seen) for pair in samples.values()])
+        fits = len(most) >= FEWEST
+        if fits and most[0] == most[-1]:
+            room = end
+        elif choice.levels.count >= WIDE:
+            room = OCTAVE * end
+        elif fits and end >= seen:
+            ranks = 2 * np.arange(len(most)) / (len(most) - 1) - 1
+            scale = float(np.mean(ranks * most)) / math.log(2)
+            pays = math.log(max(scale / cost, 1.0)) - _EULER
+            room = float(np.mean(most)) + scale * min(math.log(choice.unseen), pays)
+        else:
+            room = end
+        found.append(sign * min(max(room, end), OCTAVE * end))
+    return found[0], found[1]
 
 
 def max_of_channels(ranges: Sequence[Range]) -> Range:
@@ -289,6 +343,15 @@ def with_room_for_masks(found: Range, count: int, levels: int) -> Range:
     is 1 / (levels - 1) for d = log(count (levels - 1)).
     """
     return replace(found, low=found.low - math.log(max(count, 1) * (levels - 1)))
+
+
+def reach_of(function: Callable[[NDArray[np.float64]], NDArray[Any]]) -> tuple[float, float]:
+    """The least and the largest number that a function gives of numbers of any size."""
+    sizes = 2.0 ** (np.arange(-80, 640) / 8)
+    with np.errstate(all="ignore"):
+        made = np.asarray(function(np.concatenate((-sizes, [0.0], sizes))), dtype=np.float64)
+    made = made[~np.isnan(made)]
+    return (float(made.min()), float(made.max())) if made.size else (-math.inf, math.inf)
 
 
 def without_flat_tails(

@@ -23,6 +23,8 @@ ACTIVATIONS = ("u8", "i8", "i16", "u16")
 WEIGHTS = ("i8", "u8", "i4", "u4", "i3", "u3", "i16", *ONLY_IN_BLOCKS)
 TABLES = ("i8", "i4", "u4")
 WEIGHT_METHODS = ("mse", "minmax")
+UNSEEN = 100
+"""Of how many samples that no range is of the extremes shall fit."""
 
 
 class Precision(Enum):
@@ -43,6 +45,7 @@ class Recipe:
     `max_steps`: an op that may turn one step of an operand into more steps of its result
     than this amplifies errors, and stays float (log, sqrt, a division, a steep softmax);
     infinite: none does, as for a target without floats (`Recipe.of_target`).
+    `unseen`: of how many samples to come ranges hold the extremes (`ranges.with_head_room`).
     `weights_only`: products with a matrix of which only the weights become codes, named as in
     `keep_float`, or `all`; `block`: with a scale for every so many numbers that are summed (0: as
     many as suit the target). A block without names is for all, and so are weights that are stored
@@ -65,6 +68,7 @@ class Recipe:
     percentile: float = 99.99
     weight_ranges: str = "mse"
     max_steps: float = 16.0
+    unseen: int = UNSEEN
     correct_bias: bool = True
     lower: bool = False
     block: int = 0
@@ -134,4 +138,6 @@ class Recipe:
 
     def choice(self, scheme: Scheme) -> RangeChoice:
         """How ranges of values are chosen for a scheme."""
-        return RangeChoice(self.calibration, self.percentile, levels=scheme.levels)
+        return RangeChoice(
+            self.calibration, self.percentile, levels=scheme.levels, unseen=self.unseen
+        )

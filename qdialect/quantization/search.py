@@ -12,6 +12,8 @@ make up for scores.  More than `ENOUGH` dB of a part is no better than that: it 
 certain anyway.  For the same reason what a steep last op (a softmax, a sigmoid) is applied to is
 a part, too.
 
+Ranges have head room for samples to come, unless it surely costs more than it saves.
+
 One thing after another is chosen: ranges of values, ranges of weights, whether biases are
 corrected.  The plainest way is the safe one: another is taken if it is better by more than
 `DOUBT` standard errors of the gain over the samples, the best of those.  A way that is worse
@@ -34,6 +36,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.context import QContext
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, string_list, strings
 from qdialect.ops import keys_of
+from qdialect.profile.ranges import WIDE
 from qdialect.profile.record import Profile
 from qdialect.quantization.apply_profile import Correct, apply_profile
 from qdialect.quantization.output_parts import parts_of
@@ -66,8 +69,11 @@ def stages(recipe: Recipe) -> list[list[Mapping[str, Any]]]:
     """What is tried in the place of the plainest, one thing after another; everything else is
     as asked for."""
     biases: list[Mapping[str, Any]] = [{"correct_bias": False}] if recipe.correct_bias else []
+    wide = recipe.activation_scheme("f32").levels.count >= WIDE
+    room: list[Mapping[str, Any]] = [{"unseen": 0}] if recipe.unseen and not wide else []
     return [
         [
+            *room,
             {"calibration": "percentile", "percentile": 99.999},
             {"calibration": "percentile", "percentile": 99.99},
             {"calibration": "mse"},

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import isfinite, prod
+from math import inf, isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from qdialect.profile.ranges import (
     Range,
     choose_range,
     max_of_channels,
+    reach_of,
     with_room_for_masks,
     without_flat_tails,
 )
@@ -141,6 +142,7 @@ class Values:
             zip(block.args, argument_names(self.function), strict=True)
         )
         self._masked = masked_scores(self.function, self.ctx, self._number)
+        self._bounds: dict[SSAValue, tuple[float, float]] = {}
         for value in self.all_values():
             self._ranges[value] = self._own(value)
         for op in block.ops:
@@ -200,7 +202,37 @@ class Values:
         key = self.entry(self.keys(value))
         if key is None:
             return None
-        return self.chosen(key, str(element_type(value.type)), value in self._masked)
+        found = self.chosen(key, str(element_type(value.type)), value in self._masked)
+        seen = self.profile.entries[key].tensor
+        return self._inside(value, found, float(seen.minimum[0]), float(seen.maximum[0]))
+
+    def _inside(self, value: SSAValue, found: Range, least: float, most: float) -> Range:
+        """A range with head room for what was seen, less what the op cannot give."""
+        if not self.recipe.unseen:
+            return found
+        low, high = self._bounds[value] = self._bounds_of(value)
+        low, high = max(found.low, min(low, least, 0.0)), min(found.high, max(high, most, 0.0))
+        return replace(found, low=low, high=high)
+
+    def _bounds_of(self, value: SSAValue) -> tuple[float, float]:
+        """What the op of a value can give, whatever it takes."""
+        op = value.owner
+        behavior = self.ctx.behaviors.get(op) if isinstance(op, Operation) else None
+        if behavior is None or not isinstance(op, Operation):
+            return -inf, inf
+        if behavior.shares is not None:
+            return 0.0, 1.0
+        if behavior.pointwise is not None and len(op.operands) == 1:
+            return reach_of(partial(behavior.pointwise, op))
+        limit = behavior.clamp or behavior.activation
+        low, high = (-inf, inf) if limit is None else limit(op)
+        if behavior.commutes:
+            above = [
+                self._bounds.get(op.operands[n], (-inf, inf)) for n in tied_operands(op, behavior)
+            ]
+            low = max(low, min((each[0] for each in above), default=-inf))
+            high = min(high, max((each[1] for each in above), default=inf))
+        return low, high
 
     def _derive_down(self, op: Operation) -> None:
         behavior = self.ctx.behaviors.get(op)
@@ -229,7 +261,9 @@ class Values:
         if data is None or function is None:
             return
         scheme = self.recipe.activation_scheme(str(element_type(result.type)))
-        self._ranges[result] = choose_range(image(data, function), self.recipe.choice(scheme))
+        made = image(data, function)
+        found = choose_range(made, self.recipe.choice(scheme))
+        self._ranges[result] = self._inside(result, found, made.minimum, made.maximum)
 
     def _derive_up(self, op: Operation) -> None:
         """An operand that goes nowhere else has the range of what it is made into."""
