@@ -80,12 +80,13 @@ def test_masked_scores_stay_float(tmp_path: Path, mask: float, chosen: bool) -> 
 def test_masks_in_integers_are_far_enough_away(
     tmp_path: Path, mask: float, chosen: bool, size: float
 ) -> None:
-    """Where nothing stays float; of small scores the least is not much less than the largest."""
+    """Where nothing stays float; of small scores the least is not much less than the largest.
+    Head room costs a decibel and a half of the samples that ranges are of."""
     path, data = write(tmp_path, mask, chosen=chosen, size=size)
     model = qd.load(path)
     found = qd.quantize(model, data, target="tosa")
     assert not found.coverage.left
-    assert sqnr(model, found.model, data) > 28
+    assert sqnr(model, found.model, data) > 26
 
 
 SCORES = {

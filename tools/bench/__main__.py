@@ -10,6 +10,7 @@ COMMANDS = {
     "quantize": Subcommand("tools.bench.quantize", "our quantizer against those of others"),
     "rewrites": Subcommand("tools.bench.rewrites", "what rewrites of the float model are worth"),
     "calibration": Subcommand("tools.bench.calibration", "samples per second, against theirs"),
+    "head-room": Subcommand("tools.bench.head_room", "ranges for samples of another kind"),
     "saturation": Subcommand("tools.bench.saturation", "sums in pairs before VNNI, simulated"),
     "placement": Subcommand("tools.bench.placement", "elements rescaled, against greedy passes"),
     "prices": Subcommand("tools.bench.prices", "measure what ops cost here, for --prices"),
