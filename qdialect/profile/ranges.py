@@ -162,7 +162,8 @@ def with_head_room(
     """
     whole = _whole(data)
     low, high, count = _grid(*chosen, choice.levels)
-    cost = float(data.counts.sum()) * (high - low) / (12 * (count - 1) ** 2) / max(len(samples), 1)
+    numbers = max(float(data.counts.sum()), 1.0) / max(len(samples), 1)
+    cost = numbers * (high - low) / (12 * (count - 1) ** 2)
     found: list[float] = []
     for side, sign in ((0, -1.0), (1, 1.0)):
         end, seen = sign * chosen[side], sign * whole[side]

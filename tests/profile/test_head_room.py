@@ -91,6 +91,8 @@ def test_too_few_samples_tell_nothing_and_16_bits_have_an_octave() -> None:
         bare, wide = (ranged(rows, unseen, Levels(1 << 16)) for unseen in (0, 1))
         assert (wide.low, wide.high) == (OCTAVE * bare.low, OCTAVE * bare.high)
     assert ranged(np.zeros((9, 3)), 100).degenerate
+    tiny = ranged(np.arange(9)[:, None] * 1e-42, 100, Levels(256))
+    assert 0 == tiny.low < tiny.high < 1e-40
     assert choose_range(distribution(observe(np.zeros(0, np.float32))), RangeChoice(unseen=9)) == (
         choose_range(distribution(observe(np.zeros(0, np.float32))), RangeChoice())
     )
