@@ -58,6 +58,8 @@ FEWEST = 4
 OCTAVE = 2.0
 """The most head room; and that of a range of `WIDE` levels or more, which have bits to spare."""
 WIDE = 1 << 15
+WORTH = 0.8
+"""What is left of the noise of a value where head room is worth while."""
 _EULER = 0.5772156649015329
 
 _FLAT_POINTS = 4097
@@ -157,6 +159,7 @@ def with_head_room(
 
         r = m + b (log(12 b c / (n s)) - 0.5772)
 
+    and the last term 2 b² exp((m - r) / b - 0.5772). If `WORTH` of both is left, all stays.
     Nothing is added to an end that is the same in all samples (the zero of a relu, the bound of
     a clip), nor, but for `WIDE`, to one that is drawn in, or of fewer than `FEWEST` samples.
     """
@@ -178,7 +181,14 @@ def with_head_room(
             ranks = 2 * np.arange(len(most)) / (len(most) - 1) - 1
             scale = float(np.mean(ranks * most)) / math.log(2)
             pays = math.log(max(scale / cost, 1.0)) - _EULER
-            room = float(np.mean(most)) + scale * min(math.log(choice.unseen), pays)
+            mean = float(np.mean(most))
+            room = mean + scale * min(math.log(choice.unseen), pays)
+            before, after = (
+                cost * (high - low + r - end) ** 2 / (high - low)
+                + 2 * scale**2 * math.exp((mean - r) / scale - _EULER)
+                for r in (end, room)
+            )
+            room = room if after < WORTH * before else end
         else:
             room = end
         found.append(sign * min(max(room, end), OCTAVE * end))
