@@ -128,9 +128,12 @@ class Measurement:
         function = Interpreter(self.ctx, self.module).function()
         self._whole = select(Values(function, self.ctx, self.profile, self.recipe))
         self._grids = assign(self._whole)
-        self._sources = dict(self._all_sources())
         count = sum(not isinstance(op, ConstantOp) for op in function.body.block.ops)
         self._parts: Parts = split(function, max(round(math.sqrt(count)), 1))
+        places = self._parts.places
+        # What constants alone make (a cast of a weight) is in no part, and is rounded as a weight.
+        known = ((k, s) for k, s in self._all_sources() if s.op is None or s.op in places)
+        self._sources = dict(known)
         self._values = {number: value for value, number in self._parts.numbers.items()}
 
     @property

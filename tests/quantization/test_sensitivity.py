@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 import qdialect as qd
@@ -148,6 +150,22 @@ class Files:
     def state(self) -> Path:
         (path,) = (self.folder / "state").iterdir()
         return path
+
+
+def test_a_weight_behind_a_cast_is_in_no_part(tmp_path: Path) -> None:
+    """What a node that we have no op for makes of constants alone is a constant, too."""
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+    g (float[1,4] x) => (float[1,4] y) <double[4,4] w = {
+        1, -2, 3, 4, 5, -6, 7, 8, -9, 1, 2, 3, -4, 5, 6, 7}>
+    { c = Cast <to = 1> (w) p = MatMul (x, c) y = Relu (p) }"""
+    path, data = tmp_path / "net.onnx", tmp_path / "data.npz"
+    onnx.save(onnx.parser.parse_model(text), path)
+    np.savez(data, x=np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32))
+    model, target = qd.load(path), get_target("onnxruntime")
+    profile = qd.calibrate(model, data)
+    found = SensitivityRun(model, target, profile, Recipe(), data, (0, 1), roundings=True).run()
+    assert {entry.op for entry in found} >= {"nn.matmul", "input"}
+    assert all(np.isfinite(entry.loss) for entry in found)
 
 
 def test_a_run_that_was_interrupted_goes_on(tmp_path: Path) -> None:
