@@ -23,9 +23,17 @@ if TYPE_CHECKING:
 CASTS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _CODES = ("QLinear", "QGemm", "QuantizeLinear", "DynamicQuantizeLinear")
 """How the names of ops begin that give integers whatever they take."""
-_FLOATS = ("DequantizeLinear", "MatMulIntegerToF", "DynamicQuantizeM", "MatMulN", "QAttention")
-_INDICES = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero", "MatMulInteger"})
-_CONDITIONS = ("Greater", "Less", "Equal", "And", "Or", "Not", "Xor", "IsNaN", "IsInf")
+_FLOATS = (
+    *("DequantizeLinear", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "MatMulNBits"),
+    "QAttention",
+)
+_INTEGERS = frozenset(
+    {
+        *("Shape", "Size", "ArgMax", "ArgMin", "NonZero", "MatMulInteger", "IsNaN", "IsInf"),
+        *("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "And", "Or", "Not", "Xor"),
+    }
+)
+"""Ops that give indices, sums or conditions."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ def _results(node: Any, types: Mapping[str, int]) -> Sequence[int]:
         found = tensor.FLOAT
     elif kind.startswith(_CODES):
         found = tensor.UINT8
-    elif kind in _INDICES or kind.startswith(_CONDITIONS):
+    elif kind in _INTEGERS:
         found = tensor.INT64
     elif kind == "Cast":
         found = next(a.i for a in node.attribute if a.name == "to")
