@@ -287,7 +287,10 @@ class BudgetedLoop(Loop):
             f"nothing that was found meets {', '.join(budget.text for budget in budgets)}: the "
             f"nearest is '{best}' with {outcome}",
             code="budget-not-met",
-            notes=("nothing was written; --best-effort writes the nearest",),
+            notes=(
+                "nothing was written; --best-effort writes the nearest, and --allow-float lets the "
+                "float model meet them",
+            ),
         )
 
     def _built(self, choice: Choice, space: _Space) -> str | None:

@@ -6,7 +6,7 @@ be on codes, and the runtime times each node of both. By these times the states 
 are found (`quantization.precision`), and what is built of them races against the others and the
 float model. What is written is quantized: where nothing is faster than the float model, its weights
 are codes that are dequantized as it is loaded (`stored_weights`), unless the float model itself may
-be written (`Builder.stores`).
+be written (`Builder.or_float`).
 """
 
 from __future__ import annotations
@@ -114,6 +114,7 @@ class Builder:
     removed: Collection[str] = ()
     whole: Mapping[str, str] = field(default_factory=dict[str, str])
     stores: bool = False
+    or_float: bool = True
 
     def quantized(self, name: str, states: Mapping[int, Precision] | None = None) -> Candidate:
         """Quantized, with ops in these states, by number (others on codes where they can be);
@@ -130,7 +131,7 @@ class Builder:
             removed=self.removed,
             whole=self.whole,
         )
-        if states and self.stores:
+        if states and (self.stores or name == STORED):
             function = Interpreter(model.ctx, model.module).function()
             coverage = store_weights(function, model.ctx, self.recipe, coverage)
         if ALL in self.recipe.dynamic:
@@ -337,7 +338,7 @@ class Loop(ABC):
             raced.laps,
             key=lambda name: (name != FLOAT, name not in known, -self._of(name).worst_db),
         )
-        if recipe.asks_for_codes or self.builder.stores:
+        if recipe.asks_for_codes or not self.builder.or_float:
             order = [name for name in order if name not in FLOATS] or order
         chosen = self.tried[self.choose(raced, order)].candidate
         return Raced(chosen, raced, self.tried, planned, self.notes)

@@ -77,7 +77,7 @@ def draw(
     arrays = random_inputs(function, seed, boundary=seed % 2 == 1, shapes=shapes)
     drawn: Arrays = {}
     for name, value, array in zip(
-        argument_names(function), function.body.block.args, arrays, strict=True
+        argument_names(function), function.body.blocks[0].args, arrays, strict=True
     ):
         limits = (ranges or {}).get(name)
         if array.dtype.kind in "iu" and quant_element(value.type) is None:
@@ -87,8 +87,8 @@ def draw(
                 array = rng.integers(0, 256, array.shape, np.uint8).view(array.dtype)
         elif limits is not None and array.dtype.kind == "f":
             low, high = limits
-            margin = (_BEYOND - 1) / 2 * (high - low)
-            spread = rng.uniform(low - margin, high + margin, array.shape)
+            least, most = min(low, _BEYOND * low), max(high, _BEYOND * high)
+            spread = rng.uniform(least, most, array.shape)
             if seed % 2:
                 ends = np.where(rng.random(array.shape) < 0.5, low, high)
                 kinds = rng.integers(0, 4, array.shape)
@@ -108,7 +108,7 @@ def input_ranges(
     names = argument_names(model.function())
     found: dict[str, Range] = {}
     for one in (model, *beside):
-        arguments = one.function().body.block.args
+        arguments = one.function().body.blocks[0].args
         for name, value in zip(names, arguments, strict=False):
             reach = _reach(value, one.ctx)
             if name not in found and reach is not None and isfinite(reach[1] - reach[0]):

@@ -245,7 +245,9 @@ class Quantization:
             require_all=self.require_all,
             removed=loaded.removed(profile),
             whole=refused,
-            stores=bool(races) and not self.or_float,
+            # Who asks for accuracy may need weights that are floats.
+            stores=bool(races) and not self.or_float and self.request is None,
+            or_float=self.or_float or not races,
         )
         raced, answer, unraced = None, None, ""
         chosen = builder.by_prices() if self.by_prices else builder.quantized(RULES, recipe.plan)

@@ -144,7 +144,7 @@ def test_the_rounding_of_a_background_does_not_add_up(
     for seed in range(1, 5):
         model, data, others = background(tmp_path, seed)
         noise: list[float] = []
-        for recipe in (Recipe(correct_bias=False), Recipe()):
+        for recipe in (Recipe(correct_bias=False, unseen=0), Recipe(unseen=0)):
             made = qd.quantize(model, data, recipe=recipe, engine=engine, target="generic").model
             wrong = 0.0
             for sample in others:

@@ -95,7 +95,7 @@ def test_a_budget_of_noise(run: Run) -> None:
     most = max(db for db in fast if db is not None and db < 100)
     before = sqnr("q.onnx")
     # More than whatever is quantized without thinking of it.
-    found = run(f"--budget=sqnr>={most + 3}")
+    found = run(f"--budget=sqnr>={most + 3}", "--allow-float")
     asked, name = found["asked"], found["candidates"]["chosen"]
     assert any(each.startswith("plan") for each in asked["candidates"])
     reached = asked["candidates"][name]["sqnr_db"]

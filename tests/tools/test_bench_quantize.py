@@ -52,6 +52,7 @@ def images(count: int, seed: int) -> list[dict[str, np.ndarray]]:
     return [{"x": rng.normal(size=(1, 3, 8, 8)).astype(np.float32)} for _ in range(count)]
 
 
+@pytest.mark.exact_sums
 @pytest.mark.filterwarnings("ignore")
 def test_a_line_for_each_tool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -37,7 +37,7 @@ def test_every_sample_reaches_most_codes_of_a_quantized_input(tmp_path: Path) ->
     assert input_ranges(model) == {"x": (0.0, 127.5)}
     arrays = drawn_inputs(model, 4)
     assert min(codes_reached(arrays)) > 180
-    assert all((a["x"] < 0).any() and (a["x"] > 127.5).any() for a in arrays)
+    assert all((a["x"] > 127.5).any() for a in arrays)
     # Boundaries: both ends and zero.
     assert all((arrays[1]["x"] == end).sum() > 20 for end in (0.0, 127.5))
 

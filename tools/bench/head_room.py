@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -77,7 +78,8 @@ def worst_parts(source: Source, seed: int, options: argparse.Namespace) -> list[
     found: list[list[float]] = []
     with tempfile.TemporaryDirectory() as folder:
         path, feeds = Path(folder) / "data.npz", calibration(options.calibration, seed)
-        np.savez(path, **{name: np.concatenate([f[name] for f in feeds]) for name in feeds[0]})
+        arrays: Any = {name: np.concatenate([f[name] for f in feeds]) for name in feeds[0]}
+        np.savez(path, **arrays)
         profile = None if options.trials else qd.calibrate(model, path)
         for bits in options.bits:
             recipe = replace(Recipe.of_target(target), activations=f"u{bits}")

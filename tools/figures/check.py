@@ -194,8 +194,11 @@ class Check:
         """What is written, and the input, as the engine executes them, beside the source as it is:
         no share or one, and dB of floats. Only on given inputs both can be told."""
         pairs = zip((self.written, self.source), (stated[:2], stated[2:]), strict=True)
-        for file, (share, db) in pairs if self.inputs is not None and self.source.runs else ():
-            found = apart(self.source.run(self.inputs, False), file.run(self.inputs, True))
+        inputs = self.inputs
+        if inputs is None or not self.source.runs:
+            return
+        for file, (share, db) in pairs:
+            found = apart(self.source.run(inputs, False), file.run(inputs, True))
             if share is not None:
                 self.number(f"elements of {file.path.name} that differ by default", share, found[1])
             if db is not None:

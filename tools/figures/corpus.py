@@ -15,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -116,7 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         source = source_named(name)
         plain, data = float_model(source), options.folder / f"{name}.npz"
         feeds = source.samples(24, 1)
-        np.savez(data, **{key: np.concatenate([f[key] for f in feeds]) for key in feeds[0]})
+        arrays: Any = {key: np.concatenate([f[key] for f in feeds]) for key in feeds[0]}
+        np.savez(data, **arrays)
         jobs.append(("quantize", plain, data, None))
         for config in ("u8s8", "u8s8_qop", "s8s8_pc"):
             jobs.append(("optimize", quantized_model(source, CONFIGS[config]), data, plain))

@@ -121,7 +121,7 @@ class File:
         """The outputs in order, by the engine of the file's format."""
         if self.path.suffix == ".onnx":
             session = self.session(optimized)
-            return session.run(None, {i.name: inputs[i.name] for i in session.get_inputs()})
+            return list(session.run(None, {i.name: inputs[i.name] for i in session.get_inputs()}))
         if self.path.suffix == ".tflite":
             return _run_tflite(self.path, list(inputs.values()))
         import torch
@@ -216,7 +216,8 @@ def _interpreter(path: Path, plain: bool = False):
 def _tflite_ops(path: Path):
     engine = _interpreter(path, plain=True)
     kinds = {t["index"]: np.dtype(t["dtype"]).kind for t in engine.get_tensor_details()}
-    ops = [(op["op_name"], list(op["outputs"])) for op in engine._get_ops_details()]
+    found: Any = engine._get_ops_details()
+    ops = [(op["op_name"], list(op["outputs"])) for op in found]
     return ops, lambda index: kinds.get(index) == "f"
 
 
