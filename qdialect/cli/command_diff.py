@@ -74,7 +74,7 @@ def run(args: Arguments) -> int:
                 far = f"on {samples} random inputs, which may be far from real ones: -i X.npz"
                 say(far, "note")
             if a is b:
-                one = drawn_inputs(a, 1, beside=[b])[0] if inputs is None else inputs
+                one = drawn_inputs(a, 1)[0] if inputs is None else inputs
                 report_first_apart(a, engines[0], engines[-1], one)
     return OK if close else WRONG_INPUT
 

@@ -297,7 +297,7 @@ def _executed(choice: Choice) -> list[str]:
         lines.append(line(f"float nodes that are left: {choice.chosen.executed.kinds()}"))
     if laps:
         lines.append(line(choice.race))
-    if (apart := choice.by_default()) and choice.chosen.name not in (INPUT, FLOAT):
+    if choice.chosen.name not in (INPUT, FLOAT) and (apart := choice.by_default()):
         count, other = len(choice.expected), apart.get("input", "")
         text = f"as {runtime} executes it by default, on {count} inputs, it {apart['written']}"
         lines.append(line(f"{text}{other and f'; the input {other}'}"))

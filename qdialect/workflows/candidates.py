@@ -259,7 +259,7 @@ def nearly_best(
     same.
     """
     fastest = winner({name: laps[name] for name in preferred}, preferred)
-    most = max((laps[name].ratio for name in (FLOAT, STORED) if name in laps), default=inf)
+    slowest = max((laps[name].ratio for name in (FLOAT, STORED) if name in laps), default=inf)
 
     def cost(name: str, ratio: float) -> float:
         return ratio * (1 + price * noise.get(name, 0.0))
@@ -267,7 +267,7 @@ def nearly_best(
     hopeful = [
         name
         for name in preferred
-        if name == fastest or (name not in FLOATS and laps[name].ratio <= most)
+        if name == fastest or (name not in FLOATS and laps[name].ratio <= slowest)
     ]
     limit = min(cost(name, laps[name].ratio) for name in hopeful) * (1 + _NEARLY)
     # The most that the least may be, and the least that each may be.

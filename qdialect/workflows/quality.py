@@ -222,12 +222,14 @@ def size_text(size: int) -> str:
 
 def size_of(path: Path) -> int:
     """Bytes of a model file and of the files that it says its weights are in."""
-    names = {path.with_suffix(".safetensors").name} if path.suffix == ".mlir" else set[str]()
+    names: set[str] = set()
     if path.suffix == ".onnx":
         tensors = package("onnx").load(str(path), load_external_data=False).graph.initializer
         names = {e.value for t in tensors for e in t.external_data if e.key == "location"}
-    named = {path.parent / name for name in names if name.encode() in path.read_bytes()}
-    return sum(one.stat().st_size for one in {path, *named})
+    elif path.suffix == ".mlir":
+        name = path.with_suffix(".safetensors").name
+        names = {name} if name.encode() in path.read_bytes() else set()
+    return sum(one.stat().st_size for one in {path, *(path.parent / name for name in names)})
 
 
 def measure(
