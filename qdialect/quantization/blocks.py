@@ -177,17 +177,19 @@ def in_columns(
     expressed: str,
     hessians: Sequence[Array] = (),
 ) -> Coded:
-    """A matrix with a scale for each index of `axis`, or for all of it; see `in_blocks`."""
+    """An array of any rank with a scale for each index of `axis`, or for all of it; see
+    `in_blocks`."""
     if axis is None:
         chosen = chosen.symmetric()
         grid, codes = _chosen(array.reshape(1, -1), array.size, chosen, ())
         params = QParams.per_tensor(chosen.storage, *_pairs(grid)[0], expressed)
         return params, chosen.stored(codes.reshape(array.shape))
-    rows = np.moveaxis(array, axis, 0)
+    turned = np.moveaxis(array, axis, 0)
+    rows = turned.reshape(len(turned), -1)
     grid, codes = _chosen(rows, rows.shape[1], chosen, hessians)
     scales, zeros = zip(*_pairs(grid), strict=True)
     params = QParams.per_axis(chosen.storage, axis, scales, zeros, expressed)
-    return params, chosen.stored(np.moveaxis(codes, 0, axis))
+    return params, chosen.stored(np.moveaxis(codes.reshape(turned.shape), 0, axis))
 
 
 def in_blocks(

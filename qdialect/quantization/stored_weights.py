@@ -21,7 +21,6 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.ops import constant_of, make_constant
 from qdialect.ops.keys import KEY
-from qdialect.qparams import QParams
 from qdialect.quant import DCastOp, UniformType, element_type
 from qdialect.quantization.block_formats import block_format
 from qdialect.quantization.blocks import WEIGHTS_ONLY, in_columns
@@ -80,16 +79,11 @@ def _dequantized(weight: SSAValue, axis: int, ctx: QContext, recipe: Recipe) -> 
     """A dequantize of the codes of a constant, in front of it."""
     constant, array = constant_of(weight), real_array(weight, ctx.blobs)
     assert constant is not None and constant.parent is not None and array is not None
-    expressed = element_type(weight.type)
-    rows = np.moveaxis(array, axis, 0)
     chosen = block_format(recipe.integer_weights.spelling).symmetric()
-    flat, codes = in_columns(rows.reshape(len(rows), -1), 0, chosen, str(expressed))
-    params = QParams.per_axis(
-        flat.storage, axis, flat.scale_list(), flat.zero_point_list(), str(expressed)
-    )
-    turned = np.ascontiguousarray(np.moveaxis(codes.reshape(rows.shape), 0, axis))
+    params, codes = in_columns(array, axis, chosen, str(element_type(weight.type)))
     keys = {k: v for k, v in constant.attributes.items() if k == KEY}
-    stored = make_constant(turned, UniformType(params), ctx.blobs, keys)
+    codes = np.ascontiguousarray(codes)
+    stored = make_constant(codes, UniformType(params), ctx.blobs, keys)
     real = DCastOp(stored.result, weight.type)
     constant.parent.insert_ops_before([stored, real], constant)
     return real.result
