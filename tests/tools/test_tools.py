@@ -172,7 +172,7 @@ def test_a_program_names_its_commands(name: str, capsys: pytest.CaptureFixture[s
 def test_commands_on_pages_are_there() -> None:
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text = page.read_text(encoding="utf-8")
-        for program, command in re.findall(r"python -m (tools\.\w+)(?: +([a-z-]+))?", text):
+        for program, command in re.findall(r"python -m (tools(?:\.\w+)+)(?: +([a-z-]+))?", text):
             if program in PROGRAMS:
                 assert command in PROGRAMS[program].COMMANDS, (page.name, program, command)
             else:
