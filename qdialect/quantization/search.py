@@ -48,6 +48,8 @@ from qdialect.reference import Interpreter
 
 DOUBT = 2.0
 FEW = 4
+LOSS = 0.3
+"""What head room may cost in dB on the samples of trials."""
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -166,7 +168,8 @@ def best_recipe(
             found = while_hopeful(base, scores(choice))
             gains = gains_of(base, found)
             trials.append(Trial(choice, before.sqnr + fmean(gains)))
-            if surely(gains) and trials[-1].sqnr > taken.sqnr:
+            enough = surely(gains) or ("unseen" in way and _felt(base, found))
+            if enough and trials[-1].sqnr > taken.sqnr:
                 best, taken = found, trials[-1]
     next(numbers, None)
     return [taken, *sorted((t for t in trials if t is not taken), key=lambda t: -t.sqnr)]
@@ -192,6 +195,12 @@ def surely(gains: Sequence[float]) -> bool:
     if len(gains) < 2:
         return False
     return fmean(gains) > max(DOUBT * stdev(gains) / math.sqrt(len(gains)), 0.0)
+
+
+def _felt(base: Sequence[float], found: Sequence[float]) -> bool:
+    """Whether all samples together have less noise than before by more than `LOSS` dB."""
+    before, after = (math.log10(fmean(10 ** (-db / 10) for db in each)) for each in (base, found))
+    return len(found) == len(base) and 10 * (before - after) > LOSS
 
 
 def score(parts: Sequence[float]) -> float:

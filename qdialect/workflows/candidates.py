@@ -69,10 +69,11 @@ EXTREMES = {
     Precision.DYNAMIC: "all dynamic",
     Precision.WEIGHTS: "all weights alone",
 }
+STEADY = {*FLOATS, PRICES, RULES, *EXTREMES.values()}
 MIXED = ("by times", "by times, again", "by times, a third time")
 """Names of candidates: with weights in codes that are dequantized as it is loaded, which is as fast
-as the float model; quantized as without times; all that can be, in each state; as the times
-say, the second with what was measured of the first."""
+as the float model; quantized as without times; all that can be, in each state; those that do not
+depend on times; as the times say, the second with what was measured of the first."""
 _BETWEEN_FLOATS = {Precision.DYNAMIC: dynamic_refusal, Precision.WEIGHTS: weights_refusal}
 """States that take and give floats, and why an op cannot be in them."""
 CACHES_ON_CODES = ",fold-interface{caches=true},canonicalize,cse,dce"
@@ -84,6 +85,9 @@ signal (20 % at 20 dB, 6 % at 30 dB)."""
 Able = Mapping[Precision, Collection[int]]
 """The numbers of ops that can be in a state."""
 _CASTS, _COUNTS = ("qcast", "dcast"), (1, 100_000)
+_UNSTEADY = 0.08
+"""Times of nodes vary by so much from run to run, and plans with them: to be written, a plan saves
+more."""
 _HOPELESS = 1.3
 """A model in one state whose nodes take so many times as long as those of the fastest does not
 race."""
@@ -256,13 +260,14 @@ def nearly_best(
     `noise` is the amplitude of what each loses over that of the worst part of the outputs.  A float
     model is written only where nothing is faster, and nothing that is slower than the float model
     and than that with its weights in codes. Times that differ by less than they are known are the
-    same.
+    same. Which plan is found depends on how long nodes took: plans have to save `_UNSTEADY` more.
     """
     fastest = winner({name: laps[name] for name in preferred}, preferred)
     slowest = max((laps[name].ratio for name in (FLOAT, STORED) if name in laps), default=inf)
 
     def cost(name: str, ratio: float) -> float:
-        return ratio * (1 + price * noise.get(name, 0.0))
+        unsteady = 0.0 if name in STEADY else _UNSTEADY
+        return ratio * (1 + price * noise.get(name, 0.0)) * (1 + unsteady)
 
     hopeful = [
         name
@@ -332,11 +337,10 @@ class Loop(ABC):
         raced = self.race(alive, self.seconds)
         if not raced.laps:
             raise InputError(next(iter(raced.failed.values())), code="engine-failed")
-        # Plans by times differ from run to run; the others come first where there is a choice.
-        known = {FLOAT, RULES, *EXTREMES.values()}
+        # What does not depend on times comes first where there is a choice.
         order = sorted(
             raced.laps,
-            key=lambda name: (name != FLOAT, name not in known, -self._of(name).worst_db),
+            key=lambda name: (name != FLOAT, name not in STEADY, -self._of(name).worst_db),
         )
         if recipe.asks_for_codes or not self.builder.or_float:
             order = [name for name in order if name not in FLOATS] or order
