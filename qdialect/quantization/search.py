@@ -74,8 +74,8 @@ def stages(recipe: Recipe) -> list[list[Mapping[str, Any]]]:
     wide = recipe.activation_scheme("f32").levels.count >= WIDE
     room: list[Mapping[str, Any]] = [{"unseen": 0}] if recipe.unseen and not wide else []
     return [
+        room,
         [
-            *room,
             {"calibration": "percentile", "percentile": 99.999},
             {"calibration": "percentile", "percentile": 99.99},
             {"calibration": "mse"},

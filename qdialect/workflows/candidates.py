@@ -88,7 +88,7 @@ _CASTS, _COUNTS = ("qcast", "dcast"), (1, 100_000)
 _UNSTEADY = 0.08
 """Times of nodes vary by so much from run to run, and plans with them: to be written, a plan saves
 more."""
-_HOPELESS = 1.3
+_HOPELESS = 2.0
 """A model in one state whose nodes take so many times as long as those of the fastest does not
 race."""
 
