@@ -27,6 +27,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import ConstantLike
 
 from qdialect.dialects.onnx import ARG_NAME, DIMS, RESULT_NAMES, is_tensor, strings
+from qdialect.quant import SCastOp, quant_element
 from qdialect.reference import argument_names, output_names
 from qdialect.reference.values import declared_shape
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, NDArray[Any]]
     Environment = dict[int, NDArray[Any]]
     Run = Callable[[Arrays], Mapping[str, NDArray[Any]]]
+
+_WHOLE = 1 << 60
+"""More elements than models have."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,11 @@ def _crossing(block: Block, places: Mapping[Operation, int], last: ReturnOp) -> 
 
 
 def _size(value: SSAValue) -> int:
-    """How many elements a value has, unknown extents being 1; of what is no tensor, 1."""
+    """How many elements a value has, unknown extents being 1; of what is no tensor, 1. Integers
+    that stand for codes are never cut: alone, they have no sign."""
+    near = (value.owner, *(use.operation for use in value.uses))
+    if quant_element(value.type) is None and any(isinstance(op, SCastOp) for op in near):
+        return _WHOLE
     if not is_tensor(value.type):
         return 1
     return math.prod(max(extent, 1) for extent in declared_shape(value.type))
@@ -176,7 +184,8 @@ def _cuts(alive: Sequence[int], count: int) -> list[int]:
     size, cuts = len(alive) / max(count, 1), list[int]()
     for number in range(1, count):
         middle, reach = number * size, size / 4
-        near = range(max(math.ceil(middle - reach), 1), min(int(middle + reach) + 1, len(alive)))
+        ends = max(math.ceil(middle - reach), 1), min(int(middle + reach) + 1, len(alive))
+        near = [place for place in range(*ends) if alive[place] < _WHOLE]
         if near:
             cuts.append(min(near, key=lambda place: (alive[place], abs(place - middle))))
     return sorted(set(cuts))

@@ -75,6 +75,25 @@ def test_parts_compute_what_the_whole_does(seed: int, count: int) -> None:
             np.testing.assert_array_equal(known[parts.returned[name]], array)
 
 
+def test_integers_that_stand_for_codes_are_not_cut() -> None:
+    """Signless integers alone do not say whose codes they are: an exporter would guess."""
+    codes = "tensor<2x!quant.uniform<u8:f32, 0.5>>"
+    text = f"""func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {{
+  %a = "quant.qcast"(%x) : (tensor<2xf32>) -> {codes}
+  %b = "quant.scast"(%a) : ({codes}) -> tensor<2xi8>
+  %c = "quant.scast"(%b) : (tensor<2xi8>) -> {codes}
+  %d = "quant.dcast"(%c) : ({codes}) -> tensor<2xf32>
+  return %d : tensor<2xf32>
+}}"""
+    ctx = new_context()
+    parts = split(Model(read_module(text, ctx), ctx).function(), 100).parts
+    assert [len(part.ops) for part in parts] == [1, 2, 1]
+    known = {0: np.array([1, -1], np.float32)}
+    for part in parts:
+        known |= part.run(open_engine(Model(part.module, ctx), "onnxruntime"), known)
+    np.testing.assert_array_equal(known[4], np.array([1, 0], np.float32))
+
+
 def alone(model: Model, profile: Profile, samples: Sequence[Arrays], key: str) -> float:
     """The loss of one op by the definition: the whole model, casts around that op only."""
     clone = model.module.clone()
