@@ -32,7 +32,7 @@ from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, parse_budget
 from qdialect.workflows.budgeted import Answer, Request, front_points, write_front
 from qdialect.workflows.calibrate import Interrupted
-from qdialect.workflows.candidates import FLOAT, Raced
+from qdialect.workflows.candidates import FLOAT, UNSTEADY, Raced
 from qdialect.workflows.effort_steps import step_rows
 from qdialect.workflows.loadable import loader
 from qdialect.workflows.model import SAVED, save_or_copy
@@ -364,6 +364,12 @@ def _summary(result: Quantized, sensitive: int) -> str:
     return text
 
 
+_WHY = (
+    f"* is written: noise counts as if it took time, and a plan by times saves {UNSTEADY:.0%} more "
+    "or is not taken"
+)
+
+
 def _race_summary(raced: Raced, answer: Answer | None) -> str:
     heading = ("candidate", "time", "of float", "worst part", "executed nodes")
     more = () if answer is None else ("metric", "front") if answer.takes else ("front",)
@@ -380,7 +386,7 @@ def _race_summary(raced: Raced, answer: Answer | None) -> str:
                 *_asked_cells(name, answer),
             )
         )
-    said = "" if answer is not None else line("* is written: noise counts as if it took time")
+    said = "" if answer is not None else line(_WHY)
     if answer is not None and answer.takes:
         said += line(f"the metric takes {answer.takes}")
     if answer is not None and answer.unmet:

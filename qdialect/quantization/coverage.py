@@ -43,6 +43,11 @@ class Coverage:
         """The number of ops, quantized or float."""
         return self.quantized.total() + len(self.left)
 
+    @property
+    def has_codes(self) -> bool:
+        """Whether anything is in codes, if only weights."""
+        return bool(self.quantized) or any(left.code in PARTLY for left in self.left)
+
     def summary(self) -> list[str]:
         """Lines for people."""
         partly = sum(left.code in PARTLY for left in self.left)

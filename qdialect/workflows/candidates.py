@@ -85,7 +85,7 @@ signal (20 % at 20 dB, 6 % at 30 dB)."""
 Able = Mapping[Precision, Collection[int]]
 """The numbers of ops that can be in a state."""
 _CASTS, _COUNTS = ("qcast", "dcast"), (1, 100_000)
-_UNSTEADY = 0.08
+UNSTEADY = 0.08
 """Times of nodes vary by so much from run to run, and plans with them: to be written, a plan saves
 more."""
 _HOPELESS = 2.0
@@ -260,13 +260,13 @@ def nearly_best(
     `noise` is the amplitude of what each loses over that of the worst part of the outputs.  A float
     model is written only where nothing is faster, and nothing that is slower than the float model
     and than that with its weights in codes. Times that differ by less than they are known are the
-    same. Which plan is found depends on how long nodes took: plans have to save `_UNSTEADY` more.
+    same. Which plan is found depends on how long nodes took: plans have to save `UNSTEADY` more.
     """
     fastest = winner({name: laps[name] for name in preferred}, preferred)
     slowest = max((laps[name].ratio for name in (FLOAT, STORED) if name in laps), default=inf)
 
     def cost(name: str, ratio: float) -> float:
-        unsteady = 0.0 if name in STEADY else _UNSTEADY
+        unsteady = 0.0 if name in STEADY else UNSTEADY
         return ratio * (1 + price * noise.get(name, 0.0)) * (1 + unsteady)
 
     hopeful = [
@@ -324,9 +324,11 @@ class Loop(ABC):
         timed = (state for state in self.extremes if state in self.times.ops)
         hopeful = (self.extremes[state] for state in timed if self.times.total(state) < limit)
         recipe = self.builder.recipe
-        stored = () if recipe.asks_for_codes else (self.builder.extreme(Precision.FLOAT, {}),)
-        for candidate in (self._floats, first, *hopeful, *stored):
+        for candidate in (self._floats, first, *hopeful):
             self.attempt(candidate)
+        stored = self.builder.extreme(Precision.FLOAT, {})
+        if stored.coverage.has_codes and not recipe.asks_for_codes:
+            self.attempt(stored)
         name, planned = self._planned()
         self.search(name, planned)
         alive = [name for name, each in self.tried.items() if not each.quality.dead]
@@ -343,7 +345,10 @@ class Loop(ABC):
             key=lambda name: (name != FLOAT, name not in STEADY, -self._of(name).worst_db),
         )
         if recipe.asks_for_codes or not self.builder.or_float:
-            order = [name for name in order if name not in FLOATS] or order
+            coded = [n for n in order if self.tried[n].candidate.coverage.has_codes] or order
+            plain = [n for n in order if n not in {*coded, *FLOATS}]
+            self.notes += [f"{name} is not written: it has nothing in codes" for name in plain]
+            order = coded
         chosen = self.tried[self.choose(raced, order)].candidate
         return Raced(chosen, raced, self.tried, planned, self.notes)
 
