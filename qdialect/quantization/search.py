@@ -168,7 +168,7 @@ def best_recipe(
             found = while_hopeful(base, scores(choice))
             gains = gains_of(base, found)
             trials.append(Trial(choice, before.sqnr + fmean(gains)))
-            enough = surely(gains) or ("unseen" in way and _felt(base, found))
+            enough = surely(gains) or ("unseen" in way and _less_noise(base, found))
             if enough and trials[-1].sqnr > taken.sqnr:
                 best, taken = found, trials[-1]
     next(numbers, None)
@@ -197,7 +197,7 @@ def surely(gains: Sequence[float]) -> bool:
     return fmean(gains) > max(DOUBT * stdev(gains) / math.sqrt(len(gains)), 0.0)
 
 
-def _felt(base: Sequence[float], found: Sequence[float]) -> bool:
+def _less_noise(base: Sequence[float], found: Sequence[float]) -> bool:
     """Whether all samples together have less noise than before by more than `LOSS` dB."""
     before, after = (math.log10(fmean(10 ** (-db / 10) for db in each)) for each in (base, found))
     return len(found) == len(base) and 10 * (before - after) > LOSS
