@@ -4,18 +4,18 @@ These conversions may stand anywhere along the movement and order-preserving ops
 requantizing ops may absorb rescales; where one goes decides what another costs. `sink-rescale`,
 `combine-rescale` and `move-casts` decide one by one. This pass states the whole choice as one
 problem (`place.problem`) and solves it (`qdialect.placement`): least elements converted times the
-target's price, nothing that the target refuses, contracts no weaker than `numerics`. Of equally
+target's price, times how often that runs (calls and loops, `place.calls`), nothing that the target refuses, contracts no weaker than `numerics`. Of equally
 cheap placements the one with the fewest conversions is taken, then the strongest contracts, then
 the fewest changes, so a module that is placed best stays as it is, and the result does not depend
 on the order of ops. A conversion that has moved, or become one with another, may let others pass
 that could not before, so the pass states the problem again until nothing gets cheaper.
 
-`boundary` says what else counts (`place.boundary`): nothing (`minimize-conversions`), that no op
-is left on floats (`maximize-integer`), or the same apart from what only movement connects to a
-float argument or result (`preserve`).
+`boundary` says which ops may change between integers and floats (`place.boundary`): an op on
+integers stays on integers (`preserve`, the default); any op may change where fewer elements are
+converted then (`minimize-conversions`); every op that can be on integers is (`maximize-integer`).
 
 A dequantize and the quantize below it become one rescale, or nothing; under `relaxed` so do a
-quantize and the dequantize below it.
+quantize and the dequantize right below it.
 
 Under `relaxed` a requantizing operand may also be given what the other users of its value
 rescale that to, so that one type serves all of them (both sides of an add, the inputs of a
@@ -57,7 +57,7 @@ from qdialect.numerics.contract import EXACT, Numerics, level_named
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.component_keys import merge_keys
 from qdialect.passes.casts.cast_rules import DequantizeOfQuantize
-from qdialect.passes.rescale.place.boundary import MINIMIZE, Boundary, Policy
+from qdialect.passes.rescale.place.boundary import MAXIMIZE, PRESERVE, Boundary, Policy
 from qdialect.passes.rescale.place.commit import Commit
 from qdialect.passes.rescale.place.conversions import Conversion, conversion_of, rounding_of
 from qdialect.passes.rescale.place.costs import Costs, elements_cost
@@ -91,7 +91,7 @@ class PlaceRescales(ModulePass):
     keeps_analyses: ClassVar[bool] = True
 
     numerics: str = "exact"
-    boundary: Policy = MINIMIZE
+    boundary: Policy = PRESERVE
     solver: bool = True
     accuracy: float = 1.0
 
@@ -106,8 +106,8 @@ class PlaceRescales(ModulePass):
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         ranges_anew(session)
         session.changes += _drop_dead(session, op)
-        if level is Numerics.RELAXED and self.boundary != MINIMIZE:
-            # Between casts, integers are what these policies are to keep.
+        if level is Numerics.RELAXED and self.boundary == MAXIMIZE:
+            # Between casts, integers are what this policy is to keep.
             erase = (DequantizeOfQuantize(session),)
             Driver(session, erase, pass_name=self.name, numerics=level).run(op)
         costs = Costs(session, level, arithmetic_of(op))
@@ -115,12 +115,13 @@ class PlaceRescales(ModulePass):
         while True:
             session.changes += _merge_alike(session, op)
             ops = list(every_op(op))
-            policy = Boundary(session, self.boundary, ops)
+            policy = Boundary(session, self.boundary)
             placing = PlacementProblem(session, level, self.accuracy, costs, policy, ops)
-            cost_by_round.append(placing.problem.cost(placing.start))
+            cost_by_round.append(placing.problem.cost(placing.start) + placing.repeated)
             solution = solve(placing.problem, placing.start, use_solver=self.solver)
             gains = len(cost_by_round) == 1 or cost_by_round[-1] < cost_by_round[-2]
-            if not gains or (list(solution.states) == placing.start and not placing.folds):
+            unchanged = list(solution.states) == placing.start
+            if not gains or (unchanged and not placing.folds and not placing.repeated):
                 break
             self._commit(session, placing, solution)
             del placing, solution  # the next problem is as large

@@ -46,7 +46,7 @@ from qdialect.passes.rescale.passing import (
     rescaled_to,
     same_order,
 )
-from qdialect.passes.rescale.place.calls import FunctionPort
+from qdialect.passes.rescale.place.calls import FunctionPort, is_uncounted
 from qdialect.passes.rescale.place.conversions import (
     Conversion,
     Encoding,
@@ -261,7 +261,7 @@ class Chains:
             assert source is not None
             narrowed = narrowed_qparams(conversion.input, self._session) or source
             first = self._conversion(source, rounding_of(conversion), narrowed, conversion)
-            above = self.above.get(conversion.input, ())
+            above = self._above(op, 0)
             self.above[conversion.result] = [first, *above][:DEPTH]
             return
         if not any(operand in self.above for operand in op.operands):
@@ -270,7 +270,7 @@ class Chains:
         if node is None:
             return
         moving = [i for i in node.tied if i not in node.states[0].constants]
-        chains = [self.above.get(op.operands[i], []) for i in moving]
+        chains = [self._above(op, i) for i in moving]
         unchanged = self._rules.unchanged(node, chains[0]) if len(moving) == 1 else None
         if unchanged is not None:
             node.states.update((-depth, state) for depth, state in enumerate(unchanged, 1))
@@ -296,6 +296,12 @@ class Chains:
         if node.states.keys() > {0}:
             self.commuting[op] = node
             self.above.update(zip(op.results, ends, strict=True))
+
+    def _above(self, op: Operation, index: int) -> list[ChainConversion]:
+        """The conversions above operand `index` that may pass `op`: none passes into a loop whose
+        count is not known."""
+        above = self.above.get(op.operands[index], [])
+        return [] if above and is_uncounted(op.operands[index], op) else above
 
     # -- backward: positions above 0 --------------------------------------------------
 
@@ -512,7 +518,7 @@ class _StateRules:
             node, operands, below, _codes(chosen[0].narrowed), rounding, inside=inside
         ):
             return None
-        state = self._checked(node, operands, results)
+        state = self._checked(node, operands, results, operands, results)
         if not state.legal and not one_scale(results):
             return None  # parameters that may not even fit the shape of the results
         if not node.behavior.commutes:
@@ -593,7 +599,7 @@ class _StateRules:
             narrowed = narrowed_qparams(values[0], self._session) or narrowed
         if not self._same_order(node, above, operands, narrowed, rounding, inside=inside):
             return None
-        state = self._checked(node, operands, results)
+        state = self._checked(node, operands, results, results, operands)
         if not node.behavior.commutes:
             pairs = zip(values, operands, strict=True)
             moves = [rescaled_to(value, params, self._session) for value, params in pairs]
@@ -668,18 +674,22 @@ class _StateRules:
         return Contract(level, found.steps + further.steps, found.note)
 
     def _checked(
-        self, node: CommutingOp, operands: list[QParams], results: list[QParams]
+        self,
+        node: CommutingOp,
+        operands: list[QParams],
+        results: list[QParams],
+        known: Sequence[QParams],
+        carried: Sequence[QParams],
     ) -> OpState:
-        op, now = node.op, node.states[0]
+        """The op with these; those of one side are `known`, and the others `carried` from them."""
+        op = node.op
         same = one_scale([*operands, *results])
         if same and len(operands) == len(op.operands) and self._by_name:
             legal = self._with_scale(node, operands[0]).legal
             return OpState([*operands], [*results], legal)
         legal = self._is_legal(node, operands, results)
         if not same:
-            grown = refuse_growth(operands, set(results).difference(now.results))
-            grown = grown or refuse_growth(results, set(operands).difference(now.operands))
-            legal = legal and grown is None
+            legal = legal and refuse_growth(known, carried) is None
         return OpState([*operands], [*results], legal)
 
     def _with_scale(self, node: CommutingOp, encoding: Encoding) -> OpState:

@@ -166,7 +166,9 @@ class Commit:
     def _conversion(self, op: Conversion) -> None:
         """Replace a conversion by its operand at the position that its state stands for."""
         unmoved = self.state(op) == 0 and not (
-            op.input in self.placement.free or self._made_at(op.input)
+            op.input in self.placement.free
+            or self._made_at(op.input)
+            or self.placement.repeats(op)
         )
         key = position_of(1, self.placement.chains.below_use(op, 0))
         if unmoved and (op.input, key) not in self._at:

@@ -114,6 +114,7 @@ class ChainCosts:
         self,
         costs: Costs,
         elements: int,
+        runs: int,
         lowest: int,
         encodings: Sequence[Encoding],
         narrowed: Sequence[Encoding],
@@ -128,6 +129,7 @@ class ChainCosts:
         #: by conversion, from the lowest: why the target refuses it where it stands now
         self._refused = refused
         self._elements = elements
+        self._runs = runs
         self._lowest = lowest
         #: by position, from the lowest: its encoding, and with the known range of the codes there
         self._encodings = encodings
@@ -166,7 +168,7 @@ class ChainCosts:
             return 0
         reason = self._costs.refusal(a, b, rounding, self._kind)
         if reason is None:
-            return self._costs.conversion(a, b, self._elements)
+            return self._costs.conversion(a, b, self._elements, self._runs)
         return REFUSED + COUNT if reason in self._refused[i:j] else INFINITE
 
     def is_identity(self, i: int, j: int) -> bool:
@@ -287,6 +289,8 @@ class Chain:
     #: `now` with the bounds of the known range of the codes
     narrowed: Encoding
     above: Sequence[ChainConversion]
+    #: how often the value is made
+    runs: int
 
     @cached_property
     def elements(self) -> int:
@@ -363,6 +367,7 @@ class Costs:
         refused = tuple([self.refused(step.origin) for step in steps])
         key = (
             chain.elements,
+            chain.runs,
             chain.now,
             narrowed if isinstance(narrowed, Floats) else narrowed.storage,
             tuple([conversion.key for conversion in above]),
@@ -376,6 +381,7 @@ class Costs:
             found = self._chains[key] = ChainCosts(
                 self,
                 chain.elements,
+                chain.runs,
                 -len(above),
                 encodings,
                 [*(c.narrowed for c in reversed(above)), narrowed, *later],
@@ -424,14 +430,15 @@ class Costs:
         """The cost of a use at position k > 0 that it did not ask for: bits lost, per element."""
         now, there = chain.now, below[k - 1].encoding
         assert not isinstance(now, Floats) and not isinstance(there, Floats)
-        lost = bits_lost(now, there) * chain.elements
+        lost = bits_lost(now, there) * chain.elements * chain.runs
         return round(lost * weight * _UNIT) * COST + CLASS * int(Numerics.RELAXED)
 
-    def conversion(self, a: Encoding, b: Encoding, elements: int) -> int:
-        """The cost of a conversion of so many elements."""
+    def conversion(self, a: Encoding, b: Encoding, elements: int, runs: int) -> int:
+        """The cost of a conversion of so many elements that runs so often."""
         if (a, b) not in self._prices:
             self._prices[a, b] = self._price(a, b)
-        return price_cost(self._prices[a, b], elements) + price_cost(self._start_price, 1) + COUNT
+        start = price_cost(self._start_price, runs)
+        return price_cost(self._prices[a, b], elements * runs) + start + COUNT
 
     def _price(self, a: Encoding, b: Encoding) -> float:
         if isinstance(a, Floats):

@@ -24,13 +24,19 @@ from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of
 from qdialect.passes.rescale.place.boundary import Boundary
-from qdialect.passes.rescale.place.calls import FunctionPort, function_ports
+from qdialect.passes.rescale.place.calls import FunctionPort, Runs, block_of, function_ports
 from qdialect.passes.rescale.place.chains import (
     ChainConversion,
     Chains,
     CommutingOp,
 )
-from qdialect.passes.rescale.place.conversions import Encoding, Floats, conversion_of, encoding_of
+from qdialect.passes.rescale.place.conversions import (
+    Conversion,
+    Encoding,
+    Floats,
+    conversion_of,
+    encoding_of,
+)
 from qdialect.passes.rescale.place.costs import (
     CLASS,
     MOVE,
@@ -103,7 +109,8 @@ class PlacementProblem:
         #: or by operand (that absorbs)
         self.variables: dict[Variable, tuple[int, int]] = {}
         #: what called functions take and give, by use and by value
-        self.ports = function_ports(ops, public=boundary.changes_public)
+        self.runs = Runs(ops)
+        self.ports = function_ports(ops, self.runs, public=boundary.changes_public)
         self.port_of: dict[OperandIndex | SSAValue, FunctionPort] = {}
         for port in self.ports:
             self.port_of.update(dict.fromkeys((*port.uses, *port.values), port))
@@ -134,6 +141,20 @@ class PlacementProblem:
         """Whether a rescale of a constant stands there to be computed."""
         return any(conversion_of(use.operation) for value in self.free for use in value.uses)
 
+    def repeats(self, op: Conversion) -> int:
+        """How often more than the value that it converts a conversion runs: it need not."""
+        return max(self.runs.of(op.parent) - self.runs.of(block_of(op.input)), 0)
+
+    @cached_property
+    def repeated(self) -> int:
+        """What conversions cost beyond `start` because they stand in loops."""
+        cost = 0
+        for op in filter(None, map(conversion_of, self.ops)):
+            a, b = encoding_of(op.input), encoding_of(op.result)
+            if a is not None and b is not None and (runs := self.repeats(op)):
+                cost += self.costs.conversion(a, b, self.chain(op.input).elements, runs)
+        return cost
+
     @cached_property
     def start(self) -> list[int]:
         """The states as the module has them."""
@@ -151,7 +172,8 @@ class PlacementProblem:
             assert encoding is not None
             narrowed = narrowed_qparams(value, self.session) or encoding
             above = self.chains.above.get(value, ())
-            self._chain_of[value] = Chain(value, encoding, narrowed, above)
+            runs = self.runs.of(block_of(value))
+            self._chain_of[value] = Chain(value, encoding, narrowed, above, runs)
         return self._chain_of[value]
 
     # -- variables --------------------------------------------------------------------
@@ -191,7 +213,7 @@ class PlacementProblem:
         """A move for each conversion that passes, the class of what that changes, and what the
         encodings cost there."""
         costs: list[int] = []
-        encodings = self._boundary.costs(node)
+        encodings = self._boundary.costs(node, self.runs.of(node.op.parent))
         for number in range(node.lowest, node.highest + 1):
             state = node.states[number]
             cost = MOVE * abs(number) + CLASS * int(state.contract.level)
