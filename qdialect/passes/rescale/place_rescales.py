@@ -57,6 +57,7 @@ from qdialect.numerics.contract import EXACT, Numerics, level_named
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.component_keys import merge_keys
 from qdialect.passes.casts.cast_rules import DequantizeOfQuantize
+from qdialect.passes.rescale.fold_rescale import IdentityRescale
 from qdialect.passes.rescale.place.boundary import MAXIMIZE, PRESERVE, Boundary, Policy
 from qdialect.passes.rescale.place.commit import Commit
 from qdialect.passes.rescale.place.conversions import Conversion, conversion_of, rounding_of
@@ -106,10 +107,10 @@ class PlaceRescales(ModulePass):
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         ranges_anew(session)
         session.changes += _drop_dead(session, op)
-        if level is Numerics.RELAXED and self.boundary == MAXIMIZE:
-            # Between casts, integers are what this policy is to keep.
-            erase = (DequantizeOfQuantize(session),)
-            Driver(session, erase, pass_name=self.name, numerics=level).run(op)
+        # Between casts, integers are what `maximize-integer` is to keep.
+        keeps = level is not Numerics.RELAXED or self.boundary != MAXIMIZE
+        erase = (IdentityRescale(session), *(() if keeps else (DequantizeOfQuantize(session),)))
+        Driver(session, erase, pass_name=self.name, numerics=level).run(op)
         costs = Costs(session, level, arithmetic_of(op))
         cost_by_round: list[int] = []
         while True:
