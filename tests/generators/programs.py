@@ -51,6 +51,7 @@ from qdialect.quant import (
     element_type,
     quant_element,
 )
+from qdialect.quant.integrity import shape_error
 from qdialect.verify.verifier import verify_module
 from tests.generators.operands import CHOICES, OPERANDS, is_number
 
@@ -484,6 +485,10 @@ class Builder:
     def _finish(self, op: Operation) -> None:
         try:
             op.verify()
+            for value in op.results:
+                kind = quant_element(value.type)
+                if kind is not None and shape_error(value.type, kind.qparams):
+                    raise ValueError("parameters that do not fit the shape")
         except Exception:
             op.erase()
             raise

@@ -4,11 +4,12 @@ These conversions may stand anywhere along the movement and order-preserving ops
 requantizing ops may absorb rescales; where one goes decides what another costs. `sink-rescale`,
 `combine-rescale` and `move-casts` decide one by one. This pass states the whole choice as one
 problem (`place.problem`) and solves it (`qdialect.placement`): least elements converted times the
-target's price, times how often that runs (calls and loops, `place.calls`), nothing that the target refuses, contracts no weaker than `numerics`. Of equally
-cheap placements the one with the fewest conversions is taken, then the strongest contracts, then
-the fewest changes, so a module that is placed best stays as it is, and the result does not depend
-on the order of ops. A conversion that has moved, or become one with another, may let others pass
-that could not before, so the pass states the problem again until nothing gets cheaper.
+target's price and how often that runs (`place.calls`), nothing that the target refuses, contracts
+no weaker than `numerics`. Of equally cheap placements the one with the fewest conversions is taken,
+then the strongest contracts, then the fewest changes, so a module that is placed best stays as it
+is, and the result does not depend on the order of ops. A conversion that has moved, or become one
+with another, may let others pass that could not before, so the pass states the problem again until
+nothing gets cheaper.
 
 `boundary` says which ops may change between integers and floats (`place.boundary`): an op on
 integers stays on integers (`preserve`, the default); any op may change where fewer elements are

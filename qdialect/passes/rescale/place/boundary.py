@@ -47,8 +47,8 @@ class Boundary:
         return INFINITE
 
     def costs(self, node: CommutingOp, runs: int) -> dict[int, int]:
-        """By state of an op that runs so often, what its encodings cost there; nothing where that makes no
-        difference."""
+        """By state of an op that runs so often, what its encodings cost there; nothing where that
+        makes no difference."""
         on_codes = {number: _is_codes(state) for number, state in node.states.items()}
         if len(set(on_codes.values())) == 1:
             # On floats whatever is chosen, or on codes.

@@ -103,7 +103,7 @@ class Runs:
         return self._blocks[block]
 
 
-def _function_of(op: Operation) -> Operation | None:
+def _function_of(op: Operation | None) -> Operation | None:
     while op is not None and not isinstance(op, FuncOp):
         op = op.parent_op()
     return op

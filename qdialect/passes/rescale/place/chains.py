@@ -36,6 +36,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of
 from qdialect.ops.base import PINNED
 from qdialect.passes.casts.cast_movement import may_select_nothing, meets_nan, quantized_above
+from qdialect.passes.casts.order_rules import keeps_apart
 from qdialect.passes.rescale.passing import (
     Counterpart,
     Rescaled,
@@ -128,6 +129,11 @@ class CommutingOp:
     levels: Sequence[float] = ()
     #: whether its results hold elements of the tied operands only, and all of them may be there
     only_moves: bool = False
+
+    @property
+    def results(self) -> Sequence[SSAValue]:
+        """The results that have encodings: all, but none of an op that tells which is larger."""
+        return () if self.behavior.compares else self.op.results
 
     @property
     def lowest(self) -> int:
@@ -277,7 +283,7 @@ class Chains:
             self.commuting[op] = node
             self.above.update((result, chains[0]) for result in op.results)
             return
-        ends: list[list[ChainConversion]] = [[] for _ in op.results]
+        ends: list[list[ChainConversion]] = [[] for _ in node.results]
         after, skipped = node.states[0], None
         for depth, rescales in enumerate(zip(*chains, strict=False), 1):
             operands = dict(zip(moving, rescales, strict=True))
@@ -295,7 +301,7 @@ class Chains:
                 end.append(self._conversion(state.results[index], rounding, narrowed, origin))
         if node.states.keys() > {0}:
             self.commuting[op] = node
-            self.above.update(zip(op.results, ends, strict=True))
+            self.above.update(zip(node.results, ends, strict=True))
 
     def _above(self, op: Operation, index: int) -> list[ChainConversion]:
         """The conversions above operand `index` that may pass `op`: none passes into a loop whose
@@ -423,10 +429,13 @@ class _StateRules:
         behavior = self._session.behaviors.get(op)
         if behavior is None or not op.results or PINNED in op.attributes or refuse_effects(op):
             return None
-        if not behavior.commutes and not is_passable(behavior):
+        compares = behavior.compares and all(
+            behavior.result_port(n).kind is PortKind.PLAIN for n in range(len(op.results))
+        )
+        if not behavior.commutes and not is_passable(behavior) and not compares:
             return None
-        tied = tied_operands(op, behavior)
-        encodings = [encoding_of(v) for v in (*(op.operands[i] for i in tied), *op.results)]
+        tied, results = tied_operands(op, behavior), () if compares else op.results
+        encodings = [encoding_of(v) for v in (*(op.operands[i] for i in tied), *results)]
         known = [q for q in encodings if isinstance(q, Floats) or (q and is_integer(q))]
         if not tied or len(known) != len(encodings):
             return None
@@ -436,7 +445,7 @@ class _StateRules:
         if codes is None:
             if not behavior.commutes or not one_scale(known):
                 return None
-        elif not (shares_scale and one_scale(known)) and (
+        elif not (compares or (shares_scale and one_scale(known))) and (
             carry_all_down(op, behavior, codes[: len(tied)], codes[len(tied) :]) != now.results
         ):
             return None  # it requantizes its operands
@@ -501,7 +510,7 @@ class _StateRules:
         if above is None:
             return self._floats(node, far)
         if below is None and not node.behavior.commutes:
-            return None
+            return None  # of those that compare, `OrderOfDequantize` is the rule
         if node.behavior.requantizes_inputs and len(set(above)) > 1:
             return None
         carried = self._carried(node, dict(zip(rescales, above, strict=True)))
@@ -514,6 +523,10 @@ class _StateRules:
                 return None
             if not keeps_order(node.behavior, node.op, operands, inside=inside):
                 return None
+        elif node.behavior.compares:
+            compared = [_codes(rescale.narrowed) for rescale in chosen]
+            if not keeps_apart(node.op, above, compared, below, rounding):
+                return None
         elif not self._same_order(
             node, operands, below, _codes(chosen[0].narrowed), rounding, inside=inside
         ):
@@ -521,7 +534,7 @@ class _StateRules:
         state = self._checked(node, operands, results, operands, results)
         if not state.legal and not one_scale(results):
             return None  # parameters that may not even fit the shape of the results
-        if not node.behavior.commutes:
+        if is_passable(node.behavior):
             pairs = zip(chosen, above, below or (), strict=True)
             moves = [(a, _codes(rescale.narrowed), b) for rescale, a, b in pairs]
             contract = self._passage(node, moves, rounding, after.contract)
@@ -639,10 +652,12 @@ class _StateRules:
         if len(known) == len(node.tied):
             operands = list(known.values())
             if node.shares_scale and one_scale(operands):
-                return operands, operands[:1] * len(node.op.results)
+                return operands, operands[:1] * len(node.results)
             like = all_codes(node.states[0].results) or ()
             results = carry_all_down(node.op, node.behavior, operands, like)
-            return results if isinstance(results, Illegal) else (operands, results)
+            if isinstance(results, Illegal):
+                return results
+            return operands, results[: len(node.results)]
         carried = carry_some_down(node.op, node.behavior, known)
         return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
 
@@ -694,7 +709,7 @@ class _StateRules:
 
     def _with_scale(self, node: CommutingOp, encoding: Encoding) -> OpState:
         """The op with `encoding` everywhere."""
-        tied, results = len(node.tied), len(node.op.results)
+        tied, results = len(node.tied), len(node.results)
         key = (node.op.name, tied, results, encoding)
         by_name = self._by_name and tied == len(node.op.operands)
         found = self._on_one_scale.get(key) if by_name else None
@@ -720,7 +735,8 @@ class _StateRules:
         params: list[QParams | None] = [qparams_of(v) for v in op.operands]
         for index, qparams in zip(node.tied, codes, strict=True):
             params[index] = qparams
-        return refuse_qparams(self._session, node.behavior, op, params, result_codes) is None
+        made = result_codes or [None] * len(op.results)
+        return refuse_qparams(self._session, node.behavior, op, params, made) is None
 
 
 def _codes(encoding: Encoding) -> QParams:

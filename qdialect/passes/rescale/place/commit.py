@@ -25,6 +25,7 @@ from qdialect.passes.rescale.place.conversions import (
     Floats,
     conversion_of,
     convert,
+    encoding_of,
     rounding_of,
     with_encoding,
 )
@@ -154,7 +155,8 @@ class Commit:
         port, owner = self.placement.port_of.get(value), value.owner
         if port is not None:
             return self.state(port)
-        return self.state(owner) if isinstance(owner, Operation) else 0
+        made = isinstance(owner, Operation) and encoding_of(value) is not None
+        return self.state(owner) if isinstance(owner, Operation) and made else 0
 
     def _port_type(self, port: FunctionPort, value: SSAValue) -> Attribute:
         """The type of a value of a port at the position that its state stands for."""
@@ -166,9 +168,7 @@ class Commit:
     def _conversion(self, op: Conversion) -> None:
         """Replace a conversion by its operand at the position that its state stands for."""
         unmoved = self.state(op) == 0 and not (
-            op.input in self.placement.free
-            or self._made_at(op.input)
-            or self.placement.repeats(op)
+            op.input in self.placement.free or self._made_at(op.input) or self.placement.repeats(op)
         )
         key = position_of(1, self.placement.chains.below_use(op, 0))
         if unmoved and (op.input, key) not in self._at:
@@ -199,9 +199,8 @@ class Commit:
         if state == 0:
             self._set_operands(op, operands)
             return
-        kinds = [
-            with_encoding(v, e) for v, e in zip(op.results, node.states[state].results, strict=True)
-        ]
+        made = dict(zip(node.results, node.states[state].results, strict=True))
+        kinds = [with_encoding(v, made[v]) if v in made else v.type for v in op.results]
         new = retyped(op, operands, kinds)
         self._replace(op, new)
         contract = node.states[state].contract
