@@ -168,7 +168,9 @@ class Commit:
     def _conversion(self, op: Conversion) -> None:
         """Replace a conversion by its operand at the position that its state stands for."""
         unmoved = self.state(op) == 0 and not (
-            op.input in self.placement.free or self._made_at(op.input) or self.placement.repeats(op)
+            self.placement.chain(op.input).computed(self.placement.chains.below_use(op, 0))
+            or self._made_at(op.input)
+            or self.placement.repeats(op)
         )
         key = position_of(1, self.placement.chains.below_use(op, 0))
         if unmoved and (op.input, key) not in self._at:
@@ -332,7 +334,7 @@ class Commit:
         below = self.placement.chains.below_use(user, index)
         chain, key = self.placement.chain(value), position_of(position, below)
         found = self._at.get((value, key))
-        constant = constant_of(value) if value in self.placement.free else None
+        constant = constant_of(value) if position <= chain.computed(below) else None
         if found is not None:
             if constant is None and (value, key) not in self._folded:
                 self._merge_keys(found, chain.conversion_to(position, below))
@@ -361,6 +363,9 @@ class Commit:
         pending = [*self._folded.get((chain.value, position_of(nearest, below)), ())]
         before = _in_block_of(chain.value, user)
         for edge in costs.path(nearest, end):
+            if 0 < edge.end <= chain.computed(below):
+                new = self._at_position(chain.value, edge.end, user, index)
+                continue
             kind = self._kind(chain, edge.end, below)
             folded = edge.end - edge.start > 1
             if edge.is_identity:

@@ -38,6 +38,7 @@ from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops import constant_of
 from qdialect.passes.pair_contract import pair_contract, renumbers, target_rounding
 from qdialect.passes.rescale.place.chains import ChainConversion, ConversionKey, is_inside
 from qdialect.passes.rescale.place.conversions import Encoding, Floats, convert, encoded
@@ -122,12 +123,15 @@ class ChainCosts:
         reach: Sequence[Reach | None],
         kind: Attribute,
         refused: Sequence[str | None],
+        computed: int,
     ) -> None:
         self._costs = costs
         #: the type of a value of this chain
         self._kind = kind
         #: by conversion, from the lowest: why the target refuses it where it stands now
         self._refused = refused
+        #: the last position that is computed, as the value is a constant
+        self._computed = computed
         self._elements = elements
         self._runs = runs
         self._lowest = lowest
@@ -164,7 +168,7 @@ class ChainCosts:
     def _price(self, i: int, j: int, rounding: Rounding) -> int:
         """The cost of one conversion between two encodings, by number."""
         a, b = self._encodings[i], self._encodings[j]
-        if a == b and is_inside(a, self._narrowed[i]):
+        if 0 < j + self._lowest <= self._computed or (a == b and is_inside(a, self._narrowed[i])):
             return 0
         reason = self._costs.refusal(a, b, rounding, self._kind)
         if reason is None:
@@ -301,6 +305,24 @@ class Chain:
         """The encoding of the value at `position`; `below` are the conversions that a use knows."""
         return self.now if position == 0 else self.conversion(position, below).encoding
 
+    def computed(self, below: Sequence[ChainConversion]) -> int:
+        """How many of the conversions `below` are computed, as the value is a constant: codes are
+        not made floats, which take four times as much."""
+        before = self.now
+        for count, conversion in enumerate(below if constant_of(self.value) else ()):
+            after = conversion.encoding
+            if isinstance(after, Floats):
+                return count
+            if isinstance(before, Floats):
+                from qdialect.numerics.quantize import can_quantize_floats
+
+                if not can_quantize_floats(after):
+                    return count
+            elif exact.unique_pairs(before, after) is None:
+                return count
+            before = after
+        return len(below) if constant_of(self.value) else 0
+
     def conversion(self, position: int, below: Sequence[ChainConversion]) -> ChainConversion:
         """The conversion on whose far side the value is at `position`, which is not 0."""
         return self.above[-position - 1] if position < 0 else below[position - 1]
@@ -374,6 +396,7 @@ class Costs:
             tuple([conversion.key for conversion in below]),
             reach,
             refused,
+            chain.computed(below),
             chain.value.type if self._target.decides_by_op else None,
         )
         found = self._chains.get(key)
@@ -389,6 +412,7 @@ class Costs:
                 reach or [None] * len(steps),
                 chain.value.type,
                 refused,
+                chain.computed(below),
             )
         return found
 

@@ -19,7 +19,6 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of
@@ -33,7 +32,6 @@ from qdialect.passes.rescale.place.chains import (
 from qdialect.passes.rescale.place.conversions import (
     Conversion,
     Encoding,
-    Floats,
     conversion_of,
     encoding_of,
 )
@@ -121,8 +119,8 @@ class PlacementProblem:
         self.down: dict[OperandIndex, Absorptions] = {}
         #: values whose costs are only known from above: no bound is proved then
         self.estimated: set[SSAValue] = set()
-        #: constants whose rescales are computed, and cost nothing
-        self.free: set[SSAValue] = set()
+        #: constants whose conversions may be computed, and cost nothing then
+        self._constants: list[SSAValue] = []
         self._auxiliary: dict[int, int] = {}
         self._chain_of: dict[SSAValue, Chain] = {}
         self._boundary = boundary
@@ -138,8 +136,12 @@ class PlacementProblem:
 
     @property
     def folds(self) -> bool:
-        """Whether a rescale of a constant stands there to be computed."""
-        return any(conversion_of(use.operation) for value in self.free for use in value.uses)
+        """Whether a conversion of a constant stands there to be computed."""
+        uses = ((value, use.operation) for value in self._constants for use in value.uses)
+        return any(
+            conversion_of(user) and self.chain(value).computed(self.chains.below_use(user, 0))
+            for value, user in uses
+        )
 
     def repeats(self, op: Conversion) -> int:
         """How often more than the value that it converts a conversion runs: it need not."""
@@ -262,13 +264,15 @@ class PlacementProblem:
         encoding = encoding_of(value)
         if encoding is None:
             return
-        if self._is_free(value, encoding):
-            self.free.add(value)
-            return
         uses, producer = self._uses(value), self._producer(value)
         if all(each.variable is None for each in (producer, *uses)):
             return
         chain = self.chain(value)
+        if constant_of(value) is not None:
+            self._constants.append(value)
+            uses = [use for use in uses if use.highest > chain.computed(use.below)]
+            if not uses:
+                return
         for group in [uses] if producer.lowest < 0 else self._groups(chain, uses):
             self._connect_with(chain, producer, group)
 
@@ -285,27 +289,6 @@ class PlacementProblem:
             self._connect_by_edges(chain, producer, uses)
         else:
             self._connect_by_positions(chain, producer, uses)
-
-    def _is_free(self, value: SSAValue, encoding: Encoding) -> bool:
-        """Whether every conversion of `value` is a constant that can be computed; codes are not
-        made floats, which take four times as much."""
-        if constant_of(value) is None:
-            return False
-        for use in value.uses:
-            before = encoding
-            for conversion in self.chains.below_use(use.operation, use.index):
-                after = conversion.encoding
-                if isinstance(after, Floats):
-                    return False
-                if isinstance(before, Floats):
-                    from qdialect.numerics.quantize import can_quantize_floats
-
-                    if not can_quantize_floats(after):
-                        return False
-                elif exact.unique_pairs(before, after) is None:
-                    return False
-                before = after
-        return True
 
     def _producer(self, value: SSAValue) -> ChainUse:
         """The op that makes `value`."""
