@@ -13,7 +13,6 @@ runs: elements converted, counted once for each call.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,6 @@ from qdialect.analysis.cost import elements
 from qdialect.analysis.functions import is_private
 from qdialect.context import QContext
 from qdialect.errors import InputError, QError
-from qdialect.formats.mlir.write import module_text
 from qdialect.passes.casts.move_casts import MoveCasts
 from qdialect.passes.rescale.combine_rescale import CombineRescale
 from qdialect.passes.rescale.fold_rescale import FoldRescale
@@ -156,11 +154,3 @@ def compared(seed: int, ops: int, sequences: int) -> Compared:
     least = min((greedy(module, ctx, draw) for _ in range(sequences)), default=placed)
     told = elements_cost(placement.parts.cost)
     return Compared(seed, converted(module), placed, told, bound, least)
-
-
-def failing(seeds: Iterator[int], ops: int, sequences: int) -> Iterator[tuple[Compared, str]]:
-    """The programs on which something does not hold, and their text."""
-    for seed in seeds:
-        one = compared(seed, ops, sequences)
-        if one.failures:
-            yield one, module_text(*placement_program(seed, ops))

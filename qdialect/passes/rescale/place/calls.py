@@ -8,8 +8,8 @@
 
 The operand of each call and the argument of the body have one encoding, and so have the operand of
 the return and the result of each call.  The interface of a function that others may call stays,
-and so does that of one that is called an unknown number of times: from itself, or in a loop or a
-branch whose count is not known.
+and so does that of one that is called an unknown number of times: by itself, or in a loop whose
+count is not known.
 """
 
 from __future__ import annotations
@@ -18,13 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    IntegerAttr,
-    ModuleOp,
-    SymbolRefAttr,
-)
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -64,32 +58,35 @@ class Runs:
         named = {(module_of(f), f.sym_name.data): f for f in functions}
         #: by function, its calls
         self.calls: dict[FuncOp, list[CallOp]] = {f: [] for f in functions}
-        inside: dict[Operation | None, list[CallOp]] = {}
-        for op in ops:
-            if op.name == CallOp.name and isinstance(op, CallOp):
-                function = named.get((module_of(op), op.callee.string_value()))
-                if function is not None:
-                    self.calls[function].append(op)
-                    inside.setdefault(_function_of(op), []).append(op)
-        called = any(self.calls.values())
-        pinned = set(_referenced(op for op in ops if op.name != CallOp.name) if called else ())
         #: by function, how often it runs, where that is known
         self.known: dict[FuncOp, int] = {}
+        callees: dict[FuncOp, list[FuncOp]] = {f: [] for f in functions}
+        around = None
+        for op in ops:
+            around = op if isinstance(op, FuncOp) else around
+            if op.name == CallOp.name and isinstance(op, CallOp) and around is not None:
+                callee = named.get((module_of(op), op.callee.string_value()))
+                if callee is not None:
+                    self.calls[callee].append(op)
+                    callees[around].append(callee)
+        called = any(self.calls.values())
+        pinned = set(_referenced(op for op in ops if op.name != CallOp.name) if called else ())
         waiting = {f: len(calls) for f, calls in self.calls.items()}
         ready = [f for f in functions if not waiting[f]]
         while ready:
             function = ready.pop()
             calls = self.calls[function]
-            entered = not calls or not is_private(function)
-            count = entered + sum(self.of(call.parent) for call in calls)
-            counted = count <= _MOST and not any(map(_is_uncounted, calls))
-            if counted and function.sym_name.data not in pinned:
-                self.known[function] = count
-            for call in inside.get(function, ()) if function in self.known else ():
-                callee = named[module_of(call), call.callee.string_value()]
+            count = (not calls or not is_private(function)) + sum(self.of(c.parent) for c in calls)
+            if (
+                count > _MOST
+                or function.sym_name.data in pinned
+                or any(_is_uncounted(call.parent, None) for call in calls)
+            ):
+                continue
+            self.known[function] = count
+            for callee in callees[function]:
                 waiting[callee] -= 1
-                if not waiting[callee]:
-                    ready.append(callee)
+                ready += [] if waiting[callee] else [callee]
 
     def of(self, block: Block | None) -> int:
         """How often a block runs."""
@@ -101,22 +98,6 @@ class Runs:
             count = _iterations(op)
             self._blocks[block] = min(around * (1 if count is None else count), _MOST)
         return self._blocks[block]
-
-
-def _function_of(op: Operation | None) -> Operation | None:
-    while op is not None and not isinstance(op, FuncOp):
-        op = op.parent_op()
-    return op
-
-
-def _is_uncounted(call: CallOp) -> bool:
-    """Whether a call runs an unknown number of times for one run of its function."""
-    op = call.parent_op()
-    while op is not None and not isinstance(op, FuncOp):
-        if _iterations(op) is None or op.name == "scf.if":
-            return True
-        op = op.parent_op()
-    return False
 
 
 def _iterations(op: Operation) -> int | None:
@@ -138,10 +119,17 @@ def _constant(value: SSAValue) -> int | None:
 
 def is_uncounted(value: SSAValue, user: Operation) -> bool:
     """Whether `user` runs an unknown number of times for each time that `value` is made."""
-    block, home = user.parent, block_of(value)
-    while block is not home:
-        op = None if block is None else block.parent_op()
-        if op is None or _iterations(op) is None:
+    return _is_uncounted(user.parent, block_of(value))
+
+
+def _is_uncounted(block: Block | None, home: Block | None) -> bool:
+    """Whether `block` runs an unknown number of times for a run of `home` around it, or of its
+    function."""
+    while block is not None and block is not home:
+        op = block.parent_op()
+        if op is None or isinstance(op, FuncOp):
+            return home is not None
+        if _iterations(op) is None:
             return True
         block = op.parent
     return False
@@ -152,9 +140,9 @@ def block_of(value: SSAValue) -> Block | None:
     return value.owner if isinstance(value.owner, Block) else value.owner.parent
 
 
-def function_ports(ops: Sequence[Operation], runs: Runs, *, public: bool) -> list[FunctionPort]:
-    """The ports of the called functions among `ops`, in program order, whose interface may change:
-    private ones, or all with `public`."""
+def function_ports(runs: Runs, *, public: bool) -> list[FunctionPort]:
+    """The ports of the called functions, in program order, whose interface may change: private
+    ones, or all with `public`."""
     ports: list[FunctionPort] = []
     for function, calls in runs.calls.items():
         if calls and function in runs.known and (public or is_private(function)):

@@ -108,7 +108,7 @@ class PlacementProblem:
         self.variables: dict[Variable, tuple[int, int]] = {}
         #: what called functions take and give, by use and by value
         self.runs = Runs(ops)
-        self.ports = function_ports(ops, self.runs, public=boundary.changes_public)
+        self.ports = function_ports(self.runs, public=boundary.changes_public)
         self.port_of: dict[OperandIndex | SSAValue, FunctionPort] = {}
         for port in self.ports:
             self.port_of.update(dict.fromkeys((*port.uses, *port.values), port))
