@@ -387,6 +387,7 @@ class Costs:
         encodings = [*(c.encoding for c in reversed(above)), chain.now, *later]
         reach = self._reach(steps, encodings)
         refused = tuple([self.refused(step.origin) for step in steps])
+        computed = chain.computed(below)
         key = (
             chain.elements,
             chain.runs,
@@ -396,7 +397,7 @@ class Costs:
             tuple([conversion.key for conversion in below]),
             reach,
             refused,
-            chain.computed(below),
+            computed,
             chain.value.type if self._target.decides_by_op else None,
         )
         found = self._chains.get(key)
@@ -412,7 +413,7 @@ class Costs:
                 reach or [None] * len(steps),
                 chain.value.type,
                 refused,
-                chain.computed(below),
+                computed,
             )
         return found
 
