@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -57,8 +57,8 @@ from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Numerics, level_named
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.component_keys import merge_keys
-from qdialect.passes.casts.cast_rules import DequantizeOfQuantize
-from qdialect.passes.rescale.fold_rescale import IdentityRescale
+from qdialect.passes.casts.cast_rules import DequantizeOfQuantize, QuantizeOfConstant
+from qdialect.passes.rescale.fold_rescale import IdentityRescale, RescaleOfConstant
 from qdialect.passes.rescale.place.boundary import MAXIMIZE, PRESERVE, Boundary, Policy
 from qdialect.passes.rescale.place.commit import Commit
 from qdialect.passes.rescale.place.conversions import Conversion, conversion_of, rounding_of
@@ -66,10 +66,9 @@ from qdialect.passes.rescale.place.costs import Costs, elements_cost
 from qdialect.passes.rescale.place.problem import PlacementProblem
 from qdialect.placement import Parts, Solution, solve
 from qdialect.quant import RescaleOp, arithmetic_of
-from qdialect.rewrite import Driver
+from qdialect.rewrite import Driver, Rule
 from qdialect.rewrite.remarks import fired_remark
 from qdialect.rewrite.rewriter import erase_op
-
 
 class Placement(NamedTuple):
     """A placement: what the module cost before, and how good each component is now.
@@ -108,10 +107,13 @@ class PlaceRescales(ModulePass):
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         ranges_anew(session)
         session.changes += _drop_dead(session, op)
-        # Between casts, integers are what `maximize-integer` is to keep.
-        keeps = level is not Numerics.RELAXED or self.boundary != MAXIMIZE
-        erase = (IdentityRescale(session), *(() if keeps else (DequantizeOfQuantize(session),)))
-        Driver(session, erase, pass_name=self.name, numerics=level).run(op)
+        folds: list[Rule[Any]] = [IdentityRescale(session), RescaleOfConstant(session)]
+        folds.append(QuantizeOfConstant(session))
+        if level is Numerics.RELAXED and self.boundary == MAXIMIZE:
+            # Between casts, integers are what this policy is to keep.
+            folds.append(DequantizeOfQuantize(session))
+        session.changes += _merge_alike(session, op)
+        Driver(session, folds, pass_name=self.name, numerics=level).run(op)
         costs = Costs(session, level, arithmetic_of(op))
         cost_by_round: list[int] = []
         while True:
@@ -123,7 +125,7 @@ class PlaceRescales(ModulePass):
             solution = solve(placing.problem, placing.start, use_solver=self.solver)
             gains = len(cost_by_round) == 1 or cost_by_round[-1] < cost_by_round[-2]
             unchanged = list(solution.states) == placing.start
-            if not gains or (unchanged and not placing.folds and not placing.repeated):
+            if not gains or (unchanged and not placing.repeated):
                 break
             self._commit(session, placing, solution)
             del placing, solution  # the next problem is as large

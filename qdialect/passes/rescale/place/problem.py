@@ -29,12 +29,7 @@ from qdialect.passes.rescale.place.chains import (
     Chains,
     CommutingOp,
 )
-from qdialect.passes.rescale.place.conversions import (
-    Conversion,
-    Encoding,
-    conversion_of,
-    encoding_of,
-)
+from qdialect.passes.rescale.place.conversions import Encoding, conversion_of, encoding_of
 from qdialect.passes.rescale.place.costs import (
     CLASS,
     MOVE,
@@ -119,8 +114,6 @@ class PlacementProblem:
         self.down: dict[OperandIndex, Absorptions] = {}
         #: values whose costs are only known from above: no bound is proved then
         self.estimated: set[SSAValue] = set()
-        #: constants whose conversions may be computed, and cost nothing then
-        self._constants: list[SSAValue] = []
         self._auxiliary: dict[int, int] = {}
         self._chain_of: dict[SSAValue, Chain] = {}
         self._boundary = boundary
@@ -134,18 +127,9 @@ class PlacementProblem:
             if value in self._near:
                 self._connect(value)
 
-    @property
-    def folds(self) -> bool:
-        """Whether a conversion of a constant stands there to be computed."""
-        uses = ((value, use.operation) for value in self._constants for use in value.uses)
-        return any(
-            conversion_of(user) and self.chain(value).computed(self.chains.below_use(user, 0))
-            for value, user in uses
-        )
-
-    def repeats(self, op: Conversion) -> int:
+    def repeats(self, op: Operation) -> int:
         """How often more than the value that it converts a conversion runs: it need not."""
-        return max(self.runs.of(op.parent) - self.runs.of(block_of(op.input)), 0)
+        return max(self.runs.of(op.parent) - self.runs.of(block_of(op.operands[0])), 0)
 
     @cached_property
     def repeated(self) -> int:
@@ -269,7 +253,6 @@ class PlacementProblem:
             return
         chain = self.chain(value)
         if constant_of(value) is not None:
-            self._constants.append(value)
             uses = [use for use in uses if use.highest > chain.computed(use.below)]
             if not uses:
                 return
