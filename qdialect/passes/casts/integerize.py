@@ -123,7 +123,6 @@ class IntegerizeOp(Rule[_Computed]):
         return _Computed(op, owner, behavior)
 
     def _types(self, match: _Computed) -> list[Attribute] | Refusal:
-        """The types of the results in codes."""
         types: list[Attribute] = []
         roles = result_roles(match.op, self.session.components.get(match.op.name))
         for number, result in enumerate(match.op.results):

@@ -47,7 +47,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.index import every_op
@@ -55,13 +55,12 @@ from qdialect.analysis.ranges import CodeRanges, ranges_anew
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Numerics, level_named
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops.component_keys import merge_keys
 from qdialect.passes.casts.cast_rules import DequantizeOfQuantize, QuantizeOfConstant
+from qdialect.passes.cleanup.cse import Cse
 from qdialect.passes.rescale.fold_rescale import IdentityRescale, RescaleOfConstant
 from qdialect.passes.rescale.place.boundary import MAXIMIZE, PRESERVE, Boundary, Policy
 from qdialect.passes.rescale.place.commit import Commit
-from qdialect.passes.rescale.place.conversions import Conversion, conversion_of, rounding_of
+from qdialect.passes.rescale.place.conversions import conversion_of
 from qdialect.passes.rescale.place.costs import Costs, elements_cost
 from qdialect.passes.rescale.place.problem import PlacementProblem
 from qdialect.placement import Parts, Solution, solve
@@ -69,6 +68,7 @@ from qdialect.quant import RescaleOp, arithmetic_of
 from qdialect.rewrite import Driver, Rule
 from qdialect.rewrite.remarks import fired_remark
 from qdialect.rewrite.rewriter import erase_op
+
 
 class Placement(NamedTuple):
     """A placement: what the module cost before, and how good each component is now.
@@ -112,12 +112,12 @@ class PlaceRescales(ModulePass):
         if level is Numerics.RELAXED and self.boundary == MAXIMIZE:
             # Between casts, integers are what this policy is to keep.
             folds.append(DequantizeOfQuantize(session))
-        session.changes += _merge_alike(session, op)
+        Cse().apply(session, op)
         Driver(session, folds, pass_name=self.name, numerics=level).run(op)
         costs = Costs(session, level, arithmetic_of(op))
         cost_by_round: list[int] = []
         while True:
-            session.changes += _merge_alike(session, op)
+            Cse().apply(session, op)  # what is alike is priced as one
             ops = list(every_op(op))
             policy = Boundary(session, self.boundary)
             placing = PlacementProblem(session, level, self.accuracy, costs, policy, ops)
@@ -186,26 +186,3 @@ def _drop_dead(session: QContext, module: Operation) -> int:
             erase_op(op, session)
             dropped += 1
     return dropped
-
-
-def _merge_alike(session: QContext, module: Operation) -> int:
-    """Let one conversion of a value in a block stand for all to the same type; how many went.
-
-    The problem prices them as one.
-    """
-    found: dict[tuple[SSAValue, Attribute, Rounding, Block | None], Conversion] = {}
-    merged = 0
-    for op in list(every_op(module)):
-        conversion = conversion_of(op)
-        if conversion is None:
-            continue
-        rounding = rounding_of(conversion)
-        key = conversion.input, conversion.result.type, rounding, conversion.parent
-        first = found.setdefault(key, conversion)
-        if first is not conversion:
-            session.error_bounds.merge(conversion.result, first.result)
-            merge_keys(first, [conversion], session.components)
-            conversion.result.replace_all_uses_with(first.result)
-            erase_op(conversion, session)
-            merged += 1
-    return merged

@@ -8,6 +8,7 @@ maximize-integer        no op leaves integers, and a float op that could be on c
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isinf
 from typing import Literal
 
@@ -26,12 +27,12 @@ PRESERVE: Policy = "preserve"
 MAXIMIZE: Policy = "maximize-integer"
 
 
+@dataclass(eq=False)
 class Boundary:
     """A policy for the ops of a module."""
 
-    def __init__(self, session: QContext, policy: Policy) -> None:
-        self._session = session
-        self._policy: Policy = policy
+    _session: QContext
+    _policy: Policy
 
     @property
     def changes_public(self) -> bool:

@@ -379,7 +379,6 @@ class Chains:
         return common
 
     def _is_flexible(self, user: Operation, index: int) -> bool:
-        """Whether operand `index` of `user` may be given other qparams."""
         if self._level is not Numerics.RELAXED or qparams_of(user.operands[index]) is None:
             return False
         behavior = self._session.behaviors.get(user)
@@ -387,7 +386,6 @@ class Chains:
 
 
 def _prefix(chains: Sequence[list[ChainConversion]]) -> list[ChainConversion]:
-    """The conversions that all chains begin with."""
     common = chains[0]
     for chain in chains[1:]:
         same = 0
@@ -400,7 +398,6 @@ def _prefix(chains: Sequence[list[ChainConversion]]) -> list[ChainConversion]:
 
 
 def _keys(chains: Mapping[Any, list[ChainConversion]]) -> dict[Any, list[int]]:
-    """By place, what identifies a chain."""
     return {place: [conversion.key for conversion in chain] for place, chain in chains.items()}
 
 
@@ -648,7 +645,6 @@ class _StateRules:
     def _carried(
         self, node: CommutingOp, known: dict[int, QParams]
     ) -> tuple[list[QParams], list[QParams]] | Illegal:
-        """Qparams of the tied operands and of the results, from those of some operands."""
         if len(known) == len(node.tied):
             operands = list(known.values())
             if node.shares_scale and one_scale(operands):
@@ -708,7 +704,6 @@ class _StateRules:
         return OpState([*operands], [*results], legal)
 
     def _with_scale(self, node: CommutingOp, encoding: Encoding) -> OpState:
-        """The op with `encoding` everywhere."""
         tied, results = len(node.tied), len(node.results)
         key = (node.op.name, tied, results, encoding)
         by_name = self._by_name and tied == len(node.op.operands)
@@ -723,7 +718,6 @@ class _StateRules:
     def _is_legal(
         self, node: CommutingOp, operands: Sequence[Encoding], results: Sequence[Encoding]
     ) -> bool:
-        """Whether declaration and target let the op have these."""
         op = node.op
         codes, result_codes = all_codes(operands), all_codes(results)
         if codes is None or result_codes is None or all_codes(node.states[0].operands) is None:

@@ -20,7 +20,7 @@ Two in a row become
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import log2
@@ -103,6 +103,7 @@ class _Fold(NamedTuple):
     contract: Contract
 
 
+@dataclass(eq=False)
 class ChainCosts:
     """Costs between the positions of a value as one of its uses sees them, from the lowest
     up: the same for all values with the same chain and number of elements.
@@ -111,39 +112,25 @@ class ChainCosts:
     and is no choice anywhere else.
     """
 
-    def __init__(
-        self,
-        costs: Costs,
-        elements: int,
-        runs: int,
-        lowest: int,
-        encodings: Sequence[Encoding],
-        narrowed: Sequence[Encoding],
-        roundings: Sequence[Rounding],
-        reach: Sequence[Reach | None],
-        kind: Attribute,
-        refused: Sequence[str | None],
-        computed: int,
-    ) -> None:
-        self._costs = costs
-        #: the type of a value of this chain
-        self._kind = kind
-        #: by conversion, from the lowest: why the target refuses it where it stands now
-        self._refused = refused
-        #: the last position that is computed, as the value is a constant
-        self._computed = computed
-        self._elements = elements
-        self._runs = runs
-        self._lowest = lowest
-        #: by position, from the lowest: its encoding, and with the known range of the codes there
-        self._encodings = encodings
-        self._narrowed = narrowed
-        #: by conversion, from the lowest; and what floats it quantizes
-        self._roundings = roundings
-        self._reach = reach
-        self._edges: dict[tuple[int, int], int] = {}
-        self._paths: dict[int, list[_PathEnd]] = {}
-        self._tables: dict[tuple[int, int, int, int], Table] = {}
+    _costs: Costs
+    _elements: int
+    _runs: int
+    _lowest: int
+    #: by position, from the lowest: its encoding, and with the known range of the codes there
+    _encodings: Sequence[Encoding]
+    _narrowed: Sequence[Encoding]
+    #: by conversion, from the lowest; and what floats it quantizes
+    _roundings: Sequence[Rounding]
+    _reach: Sequence[Reach | None]
+    #: the type of a value of this chain
+    _kind: Attribute
+    #: by conversion, from the lowest: why the target refuses it where it stands now
+    _refused: Sequence[str | None]
+    #: the last position that is computed, as the value is a constant
+    _computed: int
+    _edges: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    _paths: dict[int, list[_PathEnd]] = field(default_factory=dict[int, "list[_PathEnd]"])
+    _tables: dict[tuple[int, ...], Table] = field(default_factory=dict[tuple[int, ...], Table])
 
     @cached_property
     def _folds(self) -> dict[tuple[int, int], _Fold]:
@@ -166,7 +153,6 @@ class ChainCosts:
         return found
 
     def _price(self, i: int, j: int, rounding: Rounding) -> int:
-        """The cost of one conversion between two encodings, by number."""
         a, b = self._encodings[i], self._encodings[j]
         if 0 < j + self._lowest <= self._computed or (a == b and is_inside(a, self._narrowed[i])):
             return 0
