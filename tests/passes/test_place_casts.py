@@ -186,6 +186,8 @@ def test_integer_ops_stay_integer_ops_by_default(codes_first: bool, calls: bool)
     moved = 0
     for seed in range(40):
         graph = Graph(seed, codes_first)
+        if len(set(graph.nodes)) < len(graph.nodes):
+            continue  # of ops that are alike one is left
         module, ctx = parse(graph.text(calls))
         before = cast_elements(module)
         kept = integer_ops(module)

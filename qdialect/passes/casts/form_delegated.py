@@ -93,7 +93,6 @@ def _grid(value: SSAValue) -> QuantGrid | None:
 
 
 def _source(value: SSAValue) -> SSAValue | None:
-    """The codes that XNNPACK dequantizes as `value`."""
     owner = value.owner
     if not isinstance(owner, DCastOp) or kernels_of(owner) not in (None, XNN):
         return None

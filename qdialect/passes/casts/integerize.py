@@ -177,7 +177,6 @@ class IntegerizeOp(Rule[_Computed]):
         return refusal or replaced_kernel(match.op, contract)
 
     def _keeps_qparams(self, match: _Computed, operands: Sequence[SSAValue]) -> bool:
-        """Whether an op with tied ports takes what it is to give."""
         tied = [operands[i] for i in tied_operands(match.op, match.behavior)]
         params = [q for v in tied if (q := qparams_of(v)) is not None]
         results = [qparams_of(match.cast.result)]

@@ -302,7 +302,6 @@ class _Reencoding:
         return None
 
     def _is_mended(self, op: Operation | Block, reason: str) -> bool:
-        """Whether the target refuses `op` for `reason` now, and then no more."""
         if isinstance(op, Block) or refused_by_target(self.ctx, op) != reason:
             return False
         return self._will_be_refused(op) is None
@@ -327,7 +326,6 @@ class _Reencoding:
                 self.changed[result] = kind
 
     def _stays(self, op: Operation) -> bool:
-        """Whether an op computes something else, or nothing, on the other storage."""
         return op in self.kept or op in self.fixed
 
     def _retype(self, result: SSAValue, kind: Attribute) -> None:
@@ -390,7 +388,6 @@ class _Reencoding:
         return self.activations
 
     def _takes_any(self, op: Operation) -> bool:
-        """Whether `op` computes the same from either storage of its operand."""
         return isinstance(op, DCastOp | RescaleOp) or op in self.bits
 
     def _reads(self, op: Operation) -> bool:

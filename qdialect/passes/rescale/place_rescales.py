@@ -159,7 +159,7 @@ class PlaceRescales(ModulePass):
         parts = placement.parts
         cost, least = elements_cost(parts.cost), elements_cost(parts.bound)
         methods = ", ".join(f"{count} by {name}" for name, count in parts.methods)
-        bound = f"lower bound {least:g}, gap {_gap(cost, least):.1%}"
+        bound = f"lower bound {least:g}, gap {max(cost - least, 0.0) / (cost or 1.0):.1%}"
         if placement.estimated:
             bound = f"no lower bound ({placement.estimated} values only estimated)"
         self._note(
@@ -172,10 +172,6 @@ class PlaceRescales(ModulePass):
 
     def _note(self, session: QContext, op: Operation, code: str, reason: str) -> None:
         session.remarks.at(op, "note", self.name, code, reason, rule="placement")
-
-
-def _gap(cost: float, least: float) -> float:
-    return (cost - least) / cost if cost > least else 0.0
 
 
 def _drop_dead(session: QContext, module: Operation) -> int:

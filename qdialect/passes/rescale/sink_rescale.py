@@ -181,7 +181,6 @@ class SinkThroughTied(Rule[_Tied]):
         return found
 
     def _blocking_user(self, op: Operation, rescale: RescaleOp) -> Operation | None:
-        """A user that a sunk rescale would still have to serve, if there is one."""
         if rescale.result.has_one_use():
             return None
         for user in users(rescale.result):

@@ -80,7 +80,7 @@ class Runs:
             if (
                 count > _MOST
                 or function.sym_name.data in pinned
-                or any(_is_uncounted(call.parent, None) for call in calls)
+                or any(is_uncounted(call.parent, None) for call in calls)
             ):
                 continue
             self.known[function] = count
@@ -117,12 +117,7 @@ def _constant(value: SSAValue) -> int | None:
     return found.value.data if isinstance(found, IntegerAttr) else None
 
 
-def is_uncounted(value: SSAValue, user: Operation) -> bool:
-    """Whether `user` runs an unknown number of times for each time that `value` is made."""
-    return _is_uncounted(user.parent, block_of(value))
-
-
-def _is_uncounted(block: Block | None, home: Block | None) -> bool:
+def is_uncounted(block: Block | None, home: Block | None) -> bool:
     """Whether `block` runs an unknown number of times for a run of `home` around it, or of its
     function."""
     while block is not None and block is not home:
@@ -151,9 +146,7 @@ def function_ports(runs: Runs, *, public: bool) -> list[FunctionPort]:
 
 
 def _ports_of(function: FuncOp, calls: Sequence[CallOp]) -> Iterator[FunctionPort]:
-    if function.is_declaration or len(function.body.blocks) != 1:
-        return
-    if not isinstance(function.parent_op(), ModuleOp):
+    if len(function.body.blocks) != 1 or not isinstance(function.parent_op(), ModuleOp):
         return
     last = function.body.block.last_op
     for index, argument in enumerate(function.body.block.args):
@@ -170,8 +163,7 @@ def _ports_of(function: FuncOp, calls: Sequence[CallOp]) -> Iterator[FunctionPor
 def _referenced(ops: Iterable[Operation]) -> Iterator[str]:
     pending: list[Attribute] = []
     for op in ops:
-        pending += op.attributes.values()
-        pending += op.properties.values()
+        pending += [*op.attributes.values(), *op.properties.values()]
     while pending:
         attribute = pending.pop()
         if isinstance(attribute, SymbolRefAttr):

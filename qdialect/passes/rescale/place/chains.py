@@ -47,7 +47,7 @@ from qdialect.passes.rescale.passing import (
     rescaled_to,
     same_order,
 )
-from qdialect.passes.rescale.place.calls import FunctionPort, is_uncounted
+from qdialect.passes.rescale.place.calls import FunctionPort, block_of, is_uncounted
 from qdialect.passes.rescale.place.conversions import (
     Conversion,
     Encoding,
@@ -208,18 +208,19 @@ class Chains:
             self.above, self.commuting = dict(crossing), {}
             for op in ops:
                 self._sweep_down(op)
-            before = crossing
-            crossing = {
-                value: chain
-                for port in ports
-                if (chain := _prefix([self.above.get(o.operands[i], []) for o, i in port.uses]))
-                for value in port.values
-            }
+            before, crossing = (
+                crossing,
+                {
+                    value: chain
+                    for port in ports
+                    if (chain := _prefix([self.above.get(o.operands[i], []) for o, i in port.uses]))
+                    for value in port.values
+                },
+            )
             if _keys(crossing) == _keys(before):
                 break
             if attempt + 1 == _CALL_DEPTH:
-                crossing = {}
-                ports = ()
+                crossing, ports = {}, ()
         used: dict[tuple[Operation, int], list[ChainConversion]] = {}
         for attempt in range(_CALL_DEPTH + 1):
             self.below, self._below_operands, self.regridded = {}, {}, set()
@@ -234,18 +235,19 @@ class Chains:
                 for value in port.values:
                     if isinstance(value, BlockArgument) and (chain := self._common(value)):
                         self.below[value] = chain
-            before_uses = used
-            used = {
-                use: chain
-                for port in ports
-                if (chain := _prefix([self.below.get(value, []) for value in port.values]))
-                for use in port.uses
-            }
+            before_uses, used = (
+                used,
+                {
+                    use: chain
+                    for port in ports
+                    if (chain := _prefix([self.below.get(value, []) for value in port.values]))
+                    for use in port.uses
+                },
+            )
             if _keys(used) == _keys(before_uses):
                 break
             if attempt + 1 == _CALL_DEPTH:
-                used = {}
-                ports = ()
+                used, ports = {}, ()
 
     def below_use(self, user: Operation, index: int) -> Sequence[ChainConversion]:
         """The rescales that may stand above operand `index` of `user`."""
@@ -304,10 +306,9 @@ class Chains:
             self.above.update(zip(node.results, ends, strict=True))
 
     def _above(self, op: Operation, index: int) -> list[ChainConversion]:
-        """The conversions above operand `index` that may pass `op`: none passes into a loop whose
-        count is not known."""
+        """The conversions above an operand that may pass `op`: not into a loop of unknown count."""
         above = self.above.get(op.operands[index], [])
-        return [] if above and is_uncounted(op.operands[index], op) else above
+        return [] if above and is_uncounted(op.parent, block_of(op.operands[index])) else above
 
     # -- backward: positions above 0 --------------------------------------------------
 
@@ -631,7 +632,6 @@ class _StateRules:
     def _quantized(
         self, node: CommutingOp, results: list[QParams], rounding: Rounding
     ) -> OpState | None:
-        """The op, which is on floats, with results that are codes."""
         op, behavior = node.op, node.behavior
         compares = behavior.movement is None
         if compares and meets_nan(op, behavior, self._not_a_number):

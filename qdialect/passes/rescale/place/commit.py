@@ -141,7 +141,6 @@ class Commit:
             self.session.error_bounds.add(value, [Change(real, remark)])
 
     def _carried(self, user: Operation | Block, folded: Folded) -> float:
-        """How far the results of `user` are off by what it reads, in real units."""
         assert isinstance(user, Operation)
         real = real_bound(*folded)
         return propagated(self.session, user, lambda v: real if v is folded.value else 0.0)
@@ -234,7 +233,6 @@ class Commit:
             self._replace(op, current)
 
     def _find_reads(self, ops: Iterable[tuple[Operation, Conversion | None]]) -> None:
-        """Find the positions of values that ops read, apart from those they are made at."""
         for op, conversion in ops:
             for index, value in enumerate(op.operands):
                 position = self._read_at(op, index) if conversion is None else self.state(op) + 1

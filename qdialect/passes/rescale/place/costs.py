@@ -261,7 +261,6 @@ class ChainCosts:
         return known
 
     def _row(self, i: int, ends: range) -> list[int]:
-        """The costs from position i to the positions `ends`; infinite to those below i."""
         lowest, highest = ends.start, ends.stop - 1
         row = [INFINITE * (i - j) for j in range(lowest, min(i - 1, highest) + 1)]
         if i <= highest:
