@@ -112,7 +112,6 @@ class PlaceRescales(ModulePass):
         if level is Numerics.RELAXED and self.boundary == MAXIMIZE:
             # Between casts, integers are what this policy is to keep.
             folds.append(DequantizeOfQuantize(session))
-        Cse().apply(session, op)
         Driver(session, folds, pass_name=self.name, numerics=level).run(op)
         costs = Costs(session, level, arithmetic_of(op))
         cost_by_round: list[int] = []
