@@ -112,10 +112,10 @@ class PlaceRescales(ModulePass):
         if level is Numerics.RELAXED and self.boundary == MAXIMIZE:
             # Between casts, integers are what this policy is to keep.
             folds.append(DequantizeOfQuantize(session))
-        Driver(session, folds, pass_name=self.name, numerics=level).run(op)
         costs = Costs(session, level, arithmetic_of(op))
         cost_by_round: list[int] = []
         while True:
+            Driver(session, folds, pass_name=self.name, numerics=level).run(op)
             Cse().apply(session, op)  # what is alike is priced as one
             ops = list(every_op(op))
             policy = Boundary(session, self.boundary)
