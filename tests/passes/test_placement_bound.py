@@ -7,9 +7,11 @@ import pytest
 
 from tests.support.placement_checks import compared
 
-#: programs on which a sequence was cheaper than placement, or than its bound: a rescale to its own
-#: type, a comparison below rescales, and a constant that is rescaled and dequantized, or becomes codes again below
-ONCE_CHEAPER = [(33, 10), (74, 12), (154, 12), (195, 12), (555, 12), (569, 12), (1024, 14), (3121, 12)]
+#: programs on which something did not hold: a rescale to its own type, a comparison below rescales,
+#: and a constant that is rescaled and dequantized, or dequantized and rescaled
+ONCE_CHEAPER = [
+    *((33, 10), (74, 12), (154, 12), (195, 12), (555, 12), (569, 12), (1024, 14), (3121, 12)),
+]
 
 
 @pytest.mark.parametrize("first", range(0, 48, 8))
