@@ -1,8 +1,10 @@
-// RUN: qopt-opt %s -p 'fold-rescale{numerics=relaxed},dce' | filecheck %s
-// RUN: qopt-opt %s -p 'move-casts{boundary=minimize-conversions},fold-rescale{numerics=relaxed},dce' | filecheck %s
-// RUN: qopt-opt %s -p 'fold-rescale{numerics=saturation},dce' | filecheck %s --check-prefix=KEPT
+// RUN: qopt-opt %s -p 'fold-rescale{boundary=minimize-conversions numerics=relaxed},dce' | filecheck %s
+// RUN: qopt-opt %s -p 'move-casts{boundary=minimize-conversions},fold-rescale{boundary=minimize-conversions numerics=relaxed},dce' | filecheck %s
+// RUN: qopt-opt %s -p 'fold-rescale{boundary=minimize-conversions numerics=saturation},dce' | filecheck %s --check-prefix=KEPT
+// RUN: qopt-opt %s -p 'fold-rescale{numerics=relaxed},dce' | filecheck %s --check-prefix=KEPT
 
-// A quantize and a dequantize go together, whatever stands between them that commutes with both.
+// A quantize and a dequantize go together, whatever stands between them that commutes with both, if
+// integer ops may become float ops.
 
 !q = !quant.uniform<i8:f32, 0.5:3>
 !r = !quant.uniform<i8:f32, 0.25>

@@ -1,6 +1,6 @@
-// RUN: qopt-opt %s -p place-rescales | filecheck %s --check-prefixes=CHECK,EXACT
-// RUN: qopt-opt %s -p 'place-rescales{numerics=relaxed}' | filecheck %s --check-prefixes=CHECK,RELAXED
-// RUN: qopt-opt %s -p 'place-rescales{numerics=relaxed boundary=preserve}' | filecheck %s --check-prefix=INNER
+// RUN: qopt-opt %s -p 'place-rescales{boundary=minimize-conversions}' | filecheck %s --check-prefixes=CHECK,EXACT
+// RUN: qopt-opt %s -p 'place-rescales{numerics=relaxed boundary=minimize-conversions}' | filecheck %s --check-prefixes=CHECK,RELAXED
+// RUN: qopt-opt %s -p 'place-rescales{numerics=relaxed}' | filecheck %s --check-prefix=KEPT
 // RUN: qopt-opt %s -p 'place-rescales{numerics=relaxed boundary=maximize-integer}' | filecheck %s --check-prefix=INNER
 
 // A dequantize and the quantize below it are a rescale; a quantize and the dequantize below it are
@@ -64,6 +64,11 @@ func.func @not_every_code(%x: !qh) -> !qh {
 // RELAXED-NEXT: nn.exp
 // RELAXED-NEXT: nn.reshape
 // RELAXED-NEXT: nn.log
+// KEPT-LABEL: func.func @between_floats(
+// KEPT-NEXT: nn.exp
+// KEPT-NEXT: quant.qcast
+// KEPT-NEXT: nn.reshape {{.*}} -> tensor<8x!quant
+// KEPT-NEXT: quant.dcast
 // INNER-LABEL: func.func @between_floats(
 // INNER-NEXT: nn.exp
 // INNER-NEXT: nn.reshape

@@ -1,9 +1,9 @@
-// RUN: qopt-opt %s -p place-rescales | filecheck %s
+// RUN: qopt-opt %s -p 'place-rescales{boundary=minimize-conversions}' | filecheck %s
 // RUN: qopt-opt %s -p 'move-casts{boundary=minimize-conversions}' | filecheck %s
-// RUN: qopt-opt %s -p place-rescales,canonicalize,place-rescales > %t.twice
-// RUN: qopt-opt %s -p place-rescales,canonicalize | diff %t.twice -
+// RUN: qopt-opt %s -p 'place-rescales{boundary=minimize-conversions},canonicalize,place-rescales{boundary=minimize-conversions}' > %t.twice
+// RUN: qopt-opt %s -p 'place-rescales{boundary=minimize-conversions},canonicalize' | diff %t.twice -
 
-// Each cast where the fewest elements cross.
+// Each cast where the fewest elements cross, which `boundary=minimize-conversions` asks for.
 
 !q = tensor<2x4x!quant.uniform<i8:f32, 0.5:3>>
 !q_half = tensor<2x2x!quant.uniform<i8:f32, 0.5:3>>

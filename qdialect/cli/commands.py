@@ -60,7 +60,9 @@ _COMMANDS = (
     Command(
         "qopt optimize",
         "Writes a model that computes the same and runs faster; of a folder, all in it,\n"
-        "into the folder OUT: on all cores, and only what has changed (OUT/.qopt knows).",
+        "into the folder OUT: on all cores, and only what has changed (OUT/.qopt knows).\n"
+        "Integer ops stay integer ops unless the target asks for fewer conversions (litert and\n"
+        "onnxruntime do; `qopt-opt --show-target NAME` says so in the row 'casts').",
         (
             _RESULT,
             _TARGET,

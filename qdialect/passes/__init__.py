@@ -24,6 +24,7 @@ class PassEntry(NamedTuple):
 
 
 _BOUNDARY = "preserve|maximize-integer|minimize-conversions"
+_INTEGER_OPS = "preserve: integer ops stay integer; minimize-conversions: where casts cost least"
 _NUMERICS = ("numerics", "str", "exact", "weakest contract class that may fire")
 _WHERE = ("where", "target|all", "target", "where the target is faster so, or everywhere")
 _LOWERED = "tosa|linalg|quant|iree|stablehlo|tflite|tflite-bounded"
@@ -57,7 +58,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "fold-rescale",
             "fold rescales: identity, pairs, constants, quantize of dequantize",
             f"{here}.rescale.fold_rescale:FoldRescale",
-            _RULES,
+            (*_RULES, ("boundary", "preserve|minimize-conversions", "preserve", _INTEGER_OPS)),
         ),
         PassEntry(
             "fold-constants",
@@ -88,7 +89,7 @@ def _entries() -> tuple[PassEntry, ...]:
             f"{here}.rescale.place_rescales:PlaceRescales",
             (
                 _NUMERICS,
-                ("boundary", _BOUNDARY, "minimize-conversions", "which casts may move"),
+                ("boundary", _BOUNDARY, "preserve", _INTEGER_OPS),
                 ("solver", "bool", "true", "use HiGHS, where installed, on hard components"),
                 ("accuracy", "float", "1.0", "price of a bit lost per element, under relaxed"),
             ),
@@ -97,7 +98,7 @@ def _entries() -> tuple[PassEntry, ...]:
             "move-casts",
             "choose where quantize and dequantize stand among movement ops",
             f"{here}.casts.move_casts:MoveCasts",
-            (*_RULES, ("boundary", _BOUNDARY, "preserve", "which casts may move")),
+            (*_RULES, ("boundary", _BOUNDARY, "preserve", _INTEGER_OPS)),
         ),
         PassEntry(
             "fold-interface",

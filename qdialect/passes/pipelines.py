@@ -52,16 +52,18 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     Then ops between a dequantize and a quantize become ops on codes, twice, since dead code of
     the first round may block some; then affine functions are folded into scales; then, twice
     for the same reason, rescales are placed where they cost least, in requantizing ops as far
-    as `numerics` allows. Before, where the target states of which qparams its tensors and
-    kernels are, values get such; where it adds up products in few bits, weights are fitted to
-    that before rescales are placed, and again where that moved a zero point. Elementwise chains
-    that are left become lookups where that pays. For a target whose interface is codes,
-    functions take and return codes in the end.
+    as `numerics` allows. Integer ops stay integer ops, unless the target asks for as few
+    conversions as possible (`Target.boundary`). Before, where the target states of which qparams
+    its tensors and kernels are, values get such; where it adds up products in few bits, weights
+    are fitted to that before rescales are placed, and again where that moved a zero point.
+    Elementwise chains that are left become lookups where that pays. For a target whose interface
+    is codes, functions take and return codes in the end.
     """
     chosen = get_target(target) if isinstance(target, str) else target
     level = f"{{numerics={numerics}}}"
     clean = ("canonicalize", "cse", "dce")
-    settle = (f"place-rescales{level}", f"fold-rescale{level}", *clean)
+    placed = f"{{boundary={chosen.boundary} numerics={numerics}}}"
+    settle = (f"place-rescales{placed}", f"fold-rescale{placed}", *clean)
     tables = (f"form-tables{level}", *clean)
     interface = ("fold-interface",) if chosen.interface is Interface.INTEGER else ()
 
@@ -84,11 +86,11 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
         f"integerize{level}",
         *clean,
         f"integerize{level}",
-        f"fold-rescale{level}",
+        f"fold-rescale{placed}",
         *added("integers"),
         *fitted,
         f"fold-affine{level}",
-        f"fold-rescale{level}",
+        f"fold-rescale{placed}",
         *settle,
         *settle,
         *tables,

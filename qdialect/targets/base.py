@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from qdialect.behaviors.shield import Hook, of_type, shielded_method
 from qdialect.errors import UsageError
@@ -128,6 +128,9 @@ class Target:
     #: 1 where not given, and nothing for reading bits in another way
     prices: Mapping[str, float] = field(default_factory=dict[str, float])
     interface: Interface = Interface.KEEP
+    #: `boundary` of the passes in `qopt optimize` that move and fold casts: with
+    #: `minimize-conversions` integer ops may become float ops where fewer elements are cast then
+    boundary: Literal["preserve", "minimize-conversions"] = "preserve"
 
     #: what a subclass may override, and what each returns
     HOOKS: ClassVar[tuple[Hook, ...]] = (

@@ -20,6 +20,7 @@ def description(target: Target) -> list[tuple[str, str]]:
         ("multipliers", "any" if (bits := target.multiplier_bits) is None else f"{bits} bits"),
         ("price of a rescale", _prices(target)),
         ("interface", target.interface.value),
+        ("casts", target.boundary),
         ("kept whole", ", ".join(sorted(target.keep_whole)) or "none"),
         ("quantized in pieces", _in_pieces(target)),
         *((f"passes at '{p}'", ", ".join(names)) for p, names in sorted(target.extensions.items())),

@@ -80,6 +80,7 @@ TARGET = PricedLitert(
         )
     },
     interface=Interface.KEEP,
+    boundary="minimize-conversions",
 )
 
 CIRCLE = replace(

@@ -255,6 +255,8 @@ TARGET = _OnnxRuntime(
         {"i8", "u8", "i4", "u4", "i3", "u3", "i2", "u2", "nf4", "mxint8", "i16"}
     ),
     divides=True,
+    # Its prices of casts and of ops on floats are measured.
+    boundary="minimize-conversions",
     dynamic_layers=frozenset({"nn.lstm"}),
     # MatMulIntegerToFloat, and QGemm without a scale of its result
     float_results=frozenset({"nn.matmul", "nn.fully_connected"}),

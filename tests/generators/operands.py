@@ -135,6 +135,10 @@ def _slice(b: Builder, op: type) -> Drawn:
     starts = [b.random.randrange(n) for n in shape]
     stops = [b.random.randint(s + 1, n) for n, s in zip(shape, starts, strict=True)]
     steps = [b.random.choice((1, 1, 2)) for _ in shape]
+    if b.blocks and b.random.random() < 0.3:
+        axis = b.random.randrange(len(shape))
+        starts[axis], stops[axis], steps[axis] = stops[axis] - 1, starts[axis] - 1, -1
+        stops[axis] -= shape[axis] if stops[axis] < 0 else 0
     return [x], {"starts": starts, "stops": stops, "steps": steps}
 
 

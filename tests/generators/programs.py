@@ -51,6 +51,7 @@ from qdialect.quant import (
     element_type,
     quant_element,
 )
+from qdialect.quant.integrity import shape_error
 from qdialect.verify.verifier import verify_module
 from tests.generators.operands import CHOICES, OPERANDS, is_number
 
@@ -66,14 +67,24 @@ TRIES = 12
 class Builder:
     """One program under construction.  `wild`: extreme scales, all storages, dynamic shapes;
     else what integer engines and ONNX Runtime can run too.  `alike`: most values have one shape,
-    and similar scales, so that they meet and few rescales clip."""
+    and similar scales, so that they meet and few rescales clip.  `blocks`: casts and rescales have
+    parameters in blocks, too."""
 
-    def __init__(self, seed: int, ctx: QContext, *, wild: bool = True, alike: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        ctx: QContext,
+        *,
+        wild: bool = True,
+        alike: bool = False,
+        blocks: bool = False,
+    ) -> None:
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         self.ctx = ctx
         self.wild = wild
         self.alike = alike
+        self.blocks = blocks
         self.block = Block()
         self.values: list[SSAValue] = []
         self._scales = [self._scale() for _ in range(3)]
@@ -135,6 +146,18 @@ class Builder:
             return QParams.per_tensor(storage, float(np.float32(scale)), self._zero(storage))
         scales = [float(np.float32(self._scale())) for _ in range(shape[axis])]
         return QParams.per_axis(storage, axis, scales, [self._zero(storage) for _ in scales])
+
+    def _in_blocks(self, shape: Sequence[int]) -> QParams:
+        """New ones, one for each block along the last dimension and for each row above it."""
+        storage, size = self.storage(), 2 if shape[-1] % 2 == 0 else 1
+        rows = self.random.random() < 0.5 and len(shape) > 1
+        grid = [1] * (len(shape) - 1) + [shape[-1] // size]
+        blocks = [(len(shape) - 1, size)]
+        if rows:
+            grid[-2], blocks = shape[-2], [(len(shape) - 2, 1), *blocks]
+        scales = [float(np.float32(self._scale())) for _ in range(math.prod(grid))]
+        zeros = [self._zero(storage) for _ in scales]
+        return QParams.blockwise(storage, blocks, grid, scales, zeros)
 
     def _element(self, shape: Sequence[int] = ()) -> Attribute:
         if self.random.random() < 0.25:
@@ -454,12 +477,18 @@ class Builder:
     def _quantized(self, value: SSAValue) -> Attribute:
         shape = shape_of(value)
         axes = [d for d, n in enumerate(shape) if n > 0]
+        if self.blocks and axes == [*range(len(shape))] and self.random.random() < 0.15:
+            return UniformType(self._in_blocks(shape))
         axis = self.random.choice(axes) if axes and self.random.random() < 0.25 else None
         return UniformType(self.qparams(shape, axis))
 
     def _finish(self, op: Operation) -> None:
         try:
             op.verify()
+            for value in op.results:
+                kind = quant_element(value.type)
+                if kind is not None and shape_error(value.type, kind.qparams):
+                    raise ValueError("parameters that do not fit the shape")
         except Exception:
             op.erase()
             raise
@@ -528,8 +557,9 @@ class Builder:
         return module
 
 
-def with_call(module: ModuleOp, seed: int) -> ModuleOp:
-    """The program with some of its ops in a private function that it calls."""
+def with_call(module: ModuleOp, seed: int, name: str = "called", times: int = 1) -> ModuleOp:
+    """The program with some of its ops in a private function, called `name`, that it calls; and
+    calls again, on the same values or on others, up to `times` times in all."""
     main = next(op for op in module.ops if isinstance(op, FuncOp))
     *ops, _ = main.body.block.ops
     choose = random.Random(seed)
@@ -541,7 +571,7 @@ def with_call(module: ModuleOp, seed: int) -> ModuleOp:
         v for op in moved for v in op.results if any(u.operation not in inside for u in v.uses)
     ]
     block = Block(arg_types=[v.type for v in taken])
-    call = CallOp("called", taken, [v.type for v in given])
+    call = CallOp(name, taken, [v.type for v in given])
     main.body.block.insert_op_before(call, moved[0])
     for old, new in zip(given, call.results, strict=True):
         for use in [use for use in old.uses if use.operation not in inside]:
@@ -554,8 +584,22 @@ def with_call(module: ModuleOp, seed: int) -> ModuleOp:
             use.operation.operands[use.index] = new
     block.add_op(ReturnOp(*given))
     kinds = FunctionType.from_lists([v.type for v in taken], [v.type for v in given])
-    module.body.block.add_op(FuncOp("called", kinds, Region([block]), "private"))
+    module.body.block.add_op(FuncOp(name, kinds, Region([block]), "private"))
+    for _ in range(times - 1 if given else 0):
+        _call_again(main, call, choose)
     return module
+
+
+def _call_again(main: FuncOp, call: CallOp, choose: random.Random) -> None:
+    """Call a function again at the end of `main`, which returns what that gives."""
+    last = main.body.block.last_op
+    assert last is not None
+    values = [*main.body.block.args, *(v for op in main.body.block.ops for v in op.results)]
+    taken = [choose.choice([v for v in values if v.type == o.type]) for o in call.operands]
+    again = CallOp(call.callee, taken, call.result_types)
+    main.body.block.insert_op_before(again, last)
+    last.operands = [*last.operands, *again.results]
+    main.update_function_type()
 
 
 def _nested(module: ModuleOp) -> ModuleOp:
@@ -621,6 +665,14 @@ REQUANTIZING = (
 )  # fmt: skip
 """Op names, some several times, of programs in which many rewrites that are not exact fire."""
 
+MOVING = (
+    *("quant.rescale",) * 14, *("nn.slice", "nn.gather", "nn.concat") * 3,
+    *("nn.tile", "nn.max_pool2d", "nn.relu", "nn.maximum", "nn.reduce_max") * 2,
+    "nn.transpose", "nn.reshape", "nn.flip", "nn.pad", "nn.repeat", "nn.expand", "nn.split",
+    "nn.clip", "nn.minimum", "nn.select", "nn.add", "nn.sigmoid", "nn.arg_max", "nn.avg_pool2d",
+)  # fmt: skip
+"""Op names, some several times, of programs in which rescales may stand in many places."""
+
 
 def random_program(
     seed: int,
@@ -629,10 +681,11 @@ def random_program(
     wild: bool = True,
     names: Sequence[str] | None = None,
     alike: bool = False,
+    blocks: bool = False,
 ) -> tuple[ModuleOp, QContext]:
     """A verified program and its session."""
     ctx = new_context()
-    module = Builder(seed, ctx, wild=wild, alike=alike).program(ops, names)
+    module = Builder(seed, ctx, wild=wild, alike=alike, blocks=blocks).program(ops, names)
     verify_module(module, ctx.blobs, behaviors=ctx.behaviors)
     return module, ctx
 

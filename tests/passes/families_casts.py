@@ -14,7 +14,7 @@ from rewrite_support import RANDOM, Array, Program, all_codes, per_axis, quant, 
 
 HOIST = "hoist-rescale"
 INTEGER = "move-casts{boundary=maximize-integer}"
-FEWEST = "place-rescales"
+FEWEST = "place-rescales{boundary=minimize-conversions}"
 PRESERVE = "move-casts{boundary=preserve}"
 
 CLAMPS = [Movement(text, SHAPE) for text in CLIPS]

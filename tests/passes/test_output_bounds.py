@@ -452,7 +452,7 @@ func.func private @called(%x: !q) -> tensor<4xf32> {
 }
 """
     module, ctx = parse(text)
-    apply(module, ctx, "place-rescales")
+    apply(module, ctx, "place-rescales{boundary=minimize-conversions}")
     assert sum(op.name == "quant.dcast" for op in module.walk()) == 1
     assert all(bound.real == 0 for bound in summarize(ctx, module))
 

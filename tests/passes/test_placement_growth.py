@@ -67,14 +67,15 @@ def wide_concat(size: int) -> str:
 
 def many_users(size: int) -> str:
     """One value that many use, half of them in two other encodings."""
-    x, s = [tensor([8, 4], q) for q in (A, B, C)], [tensor([1, 4], q) for q in (A, B, C)]
-    window = "starts [0, 0] stops [1, 4] steps [1, 1]"
+    x, s = [tensor([size, 4], q) for q in (A, B, C)], [tensor([1, 4], q) for q in (A, B, C)]
     lines: list[str] = []
     for n in range(size // 2):
-        to = 1 + n % 2
+        # No two are alike.
+        to, window = 1 + n % 2, f"starts [{n}, 0] stops [{n + 1}, 4] steps [1, 1]"
+        result = tensor([size, 4], quant("i8", 0.5 + n / 256))
         lines.append(f"%r{n} = quant.rescale %x : {x[0]} to {x[to]}")
         lines.append(f"%s{n} = nn.slice %r{n} {window} : ({x[to]}) -> {s[to]}")
-        lines.append(f"%u{n} = nn.sigmoid %x : ({x[0]}) -> {x[0]}")
+        lines.append(f"%u{n} = nn.sigmoid %x : ({x[0]}) -> {result}")
     return _function([f"%x: {x[0]}"], lines)
 
 

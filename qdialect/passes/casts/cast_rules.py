@@ -204,6 +204,10 @@ class DequantizeOfQuantize(Rule[_Between]):
 
     name = "dequantize-of-quantize"
 
+    def __init__(self, session: QContext, *, keeps_integers: bool = False) -> None:
+        super().__init__(session)
+        self._keeps_integers = keeps_integers
+
     def roots(self) -> Iterable[str]:
         return (DCastOp.name,)
 
@@ -245,7 +249,6 @@ class DequantizeOfQuantize(Rule[_Between]):
         return False
 
     def _bounds(self, value: SSAValue) -> tuple[float | Fraction, float | Fraction]:
-        """What the numbers of a float value are between."""
         known, owner = ranges(self.session).of(value), value.owner
         if known is not None:
             return known.low, known.high
@@ -262,6 +265,8 @@ class DequantizeOfQuantize(Rule[_Between]):
             behavior = self.session.behaviors.get(op)
             if behavior is None or isinstance(op, RescaleOp):
                 continue
+            if self._keeps_integers:
+                return Refusal("boundary", f"'{op.name}' on integers would become one on floats")
             refusal = refuse_floats(self.session, behavior, op, kind)
             if refusal:
                 return refusal

@@ -28,6 +28,7 @@ from qdialect.behaviors.flow import carry_down, tied_operands
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import keeps_distinct
 from qdialect.numerics.contract import EXACT, Contract
+from qdialect.numerics.rounding import Rounding
 from qdialect.passes.casts.cast_movement import PolicyRule
 from qdialect.passes.pair_contract import NO_TWO_STAGE
 from qdialect.passes.rule_pass import dequantized, refuse_types, rescaled, with_qparams
@@ -35,6 +36,25 @@ from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import DCastOp, RescaleOp, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+
+
+def keeps_apart(
+    op: Operation,
+    sources: Sequence[QParams],
+    narrowed: Sequence[QParams],
+    targets: Sequence[QParams],
+    rounding: Rounding,
+) -> bool:
+    """Whether rescales of what `op` compares, from `sources` to `targets`, keep any two codes
+    apart; `narrowed` has the known ranges of the codes."""
+    low, high = min(q.storage.min for q in narrowed), max(q.storage.max for q in narrowed)
+    for source, target in zip(sources, targets, strict=True):
+        compared = source.with_storage(replace(source.storage, min=low, max=high))
+        pairs = exact.unique_pairs(compared, target)
+        floats = arithmetic_of(op).floats(source.expressed)
+        if pairs is None or not all(keeps_distinct(a, b, rounding, floats) for a, b in pairs):
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -113,7 +133,6 @@ class _OrderRule(Rule[ComparedCodes]):
         ]
 
     def _uses_order(self, match: ComparedCodes) -> bool:
-        """Whether a result that is no element, but depends on the order, is used."""
         return any(
             result.first_use is not None and not self._is_element(match, index)
             for index, result in enumerate(match.op.results)
@@ -190,16 +209,10 @@ class OrderOfRescale(_OrderRule):
         rescales = self._rescales(match)
         rounding = rescales[0].rounding
         narrowed = [q for r in rescales if (q := narrowed_qparams(r.input, self.session))]
-        low, high = min(q.storage.min for q in narrowed), max(q.storage.max for q in narrowed)
-        for source, rescale in zip(sources, rescales, strict=True):
-            compared = source.with_storage(replace(source.storage, min=low, max=high))
-            pairs = exact.unique_pairs(compared, rescale.result_qparams)
-            if pairs is None:
-                return Refusal("grid", "the two encodings lie on different grids")
-            floats = arithmetic_of(match.op).floats(source.expressed)
-            if not all(keeps_distinct(a, b, rounding, floats) for a, b in pairs):
-                return Refusal("merges", "the rescale makes one code of several")
-        return None
+        targets = [r.result_qparams for r in rescales]
+        if keeps_apart(match.op, sources, narrowed, targets, rounding):
+            return None
+        return Refusal("merges", "the rescale makes one code of several")
 
     def below(self, match: ComparedCodes, source: SSAValue, kind: Attribute) -> Operation:
         """The same rescale."""

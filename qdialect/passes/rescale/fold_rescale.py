@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from xdsl.ir import Operation
 
@@ -187,6 +187,8 @@ class FoldRescale(RulePass):
 
     name = "fold-rescale"
 
+    boundary: Literal["preserve", "minimize-conversions"] = "preserve"
+
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
         return (
             IdentityRescale(session),
@@ -196,6 +198,6 @@ class FoldRescale(RulePass):
             QuantizeOfDequantize(session),
             QuantizeOfConstant(session),
             DequantizeOfRescale(session),
-            DequantizeOfQuantize(session),
+            DequantizeOfQuantize(session, keeps_integers=self.boundary == "preserve"),
             OrderOfRescale(session),
         )

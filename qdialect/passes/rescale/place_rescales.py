@@ -4,18 +4,19 @@ These conversions may stand anywhere along the movement and order-preserving ops
 requantizing ops may absorb rescales; where one goes decides what another costs. `sink-rescale`,
 `combine-rescale` and `move-casts` decide one by one. This pass states the whole choice as one
 problem (`place.problem`) and solves it (`qdialect.placement`): least elements converted times the
-target's price, nothing that the target refuses, contracts no weaker than `numerics`. Of equally
-cheap placements the one with the fewest conversions is taken, then the strongest contracts, then
-the fewest changes, so a module that is placed best stays as it is, and the result does not depend
-on the order of ops. A conversion that has moved, or become one with another, may let others pass
-that could not before, so the pass states the problem again until nothing gets cheaper.
+target's price and how often that runs (`place.calls`), nothing that the target refuses, contracts
+no weaker than `numerics`. Of equally cheap placements the one with the fewest conversions is taken,
+then the strongest contracts, then the fewest changes, so a module that is placed best stays as it
+is, and the result does not depend on the order of ops. A conversion that has moved, or become one
+with another, may let others pass that could not before, so the pass states the problem again until
+nothing gets cheaper.
 
-`boundary` says what else counts (`place.boundary`): nothing (`minimize-conversions`), that no op
-is left on floats (`maximize-integer`), or the same apart from what only movement connects to a
-float argument or result (`preserve`).
+`boundary` says which ops may change between integers and floats (`place.boundary`): an op on
+integers stays on integers (`preserve`, the default); any op may change where fewer elements are
+converted then (`minimize-conversions`); every op that can be on integers is (`maximize-integer`).
 
 A dequantize and the quantize below it become one rescale, or nothing; under `relaxed` so do a
-quantize and the dequantize below it.
+quantize and the dequantize right below it.
 
 Under `relaxed` a requantizing operand may also be given what the other users of its value
 rescale that to, so that one type serves all of them (both sides of an add, the inputs of a
@@ -42,11 +43,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.index import every_op
@@ -54,17 +55,17 @@ from qdialect.analysis.ranges import CodeRanges, ranges_anew
 from qdialect.context import QContext, session
 from qdialect.errors import UsageError
 from qdialect.numerics.contract import EXACT, Numerics, level_named
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops.component_keys import merge_keys
-from qdialect.passes.casts.cast_rules import DequantizeOfQuantize
-from qdialect.passes.rescale.place.boundary import MINIMIZE, Boundary, Policy
+from qdialect.passes.casts.cast_rules import DequantizeOfQuantize, QuantizeOfConstant
+from qdialect.passes.cleanup.cse import Cse
+from qdialect.passes.rescale.fold_rescale import IdentityRescale, RescaleOfConstant
+from qdialect.passes.rescale.place.boundary import MAXIMIZE, PRESERVE, Boundary, Policy
 from qdialect.passes.rescale.place.commit import Commit
-from qdialect.passes.rescale.place.conversions import Conversion, conversion_of, rounding_of
+from qdialect.passes.rescale.place.conversions import conversion_of
 from qdialect.passes.rescale.place.costs import Costs, elements_cost
 from qdialect.passes.rescale.place.problem import PlacementProblem
 from qdialect.placement import Parts, Solution, solve
 from qdialect.quant import RescaleOp, arithmetic_of
-from qdialect.rewrite import Driver
+from qdialect.rewrite import Driver, Rule
 from qdialect.rewrite.remarks import fired_remark
 from qdialect.rewrite.rewriter import erase_op
 
@@ -91,7 +92,7 @@ class PlaceRescales(ModulePass):
     keeps_analyses: ClassVar[bool] = True
 
     numerics: str = "exact"
-    boundary: Policy = MINIMIZE
+    boundary: Policy = PRESERVE
     solver: bool = True
     accuracy: float = 1.0
 
@@ -106,21 +107,24 @@ class PlaceRescales(ModulePass):
             raise UsageError("accuracy is a price: 0 or more, and finite", code="bad-option")
         ranges_anew(session)
         session.changes += _drop_dead(session, op)
-        if level is Numerics.RELAXED and self.boundary != MINIMIZE:
-            # Between casts, integers are what these policies are to keep.
-            erase = (DequantizeOfQuantize(session),)
-            Driver(session, erase, pass_name=self.name, numerics=level).run(op)
+        folds: list[Rule[Any]] = [IdentityRescale(session), RescaleOfConstant(session)]
+        folds.append(QuantizeOfConstant(session))
+        if level is Numerics.RELAXED and self.boundary == MAXIMIZE:
+            # Between casts, integers are what this policy is to keep.
+            folds.append(DequantizeOfQuantize(session))
         costs = Costs(session, level, arithmetic_of(op))
         cost_by_round: list[int] = []
         while True:
-            session.changes += _merge_alike(session, op)
+            Driver(session, folds, pass_name=self.name, numerics=level).run(op)
+            Cse().apply(session, op)  # what is alike is priced as one
             ops = list(every_op(op))
-            policy = Boundary(session, self.boundary, ops)
+            policy = Boundary(session, self.boundary)
             placing = PlacementProblem(session, level, self.accuracy, costs, policy, ops)
-            cost_by_round.append(placing.problem.cost(placing.start))
+            cost_by_round.append(placing.problem.cost(placing.start) + placing.repeated)
             solution = solve(placing.problem, placing.start, use_solver=self.solver)
             gains = len(cost_by_round) == 1 or cost_by_round[-1] < cost_by_round[-2]
-            if not gains or (list(solution.states) == placing.start and not placing.folds):
+            unchanged = list(solution.states) == placing.start
+            if not gains or (unchanged and not placing.repeated):
                 break
             self._commit(session, placing, solution)
             del placing, solution  # the next problem is as large
@@ -154,7 +158,7 @@ class PlaceRescales(ModulePass):
         parts = placement.parts
         cost, least = elements_cost(parts.cost), elements_cost(parts.bound)
         methods = ", ".join(f"{count} by {name}" for name, count in parts.methods)
-        bound = f"lower bound {least:g}, gap {_gap(cost, least):.1%}"
+        bound = f"lower bound {least:g}, gap {max(cost - least, 0.0) / (cost or 1.0):.1%}"
         if placement.estimated:
             bound = f"no lower bound ({placement.estimated} values only estimated)"
         self._note(
@@ -169,10 +173,6 @@ class PlaceRescales(ModulePass):
         session.remarks.at(op, "note", self.name, code, reason, rule="placement")
 
 
-def _gap(cost: float, least: float) -> float:
-    return (cost - least) / cost if cost > least else 0.0
-
-
 def _drop_dead(session: QContext, module: Operation) -> int:
     """What nobody uses need not stand anywhere; how many there were."""
     dropped = 0
@@ -181,26 +181,3 @@ def _drop_dead(session: QContext, module: Operation) -> int:
             erase_op(op, session)
             dropped += 1
     return dropped
-
-
-def _merge_alike(session: QContext, module: Operation) -> int:
-    """Let one conversion of a value in a block stand for all to the same type; how many went.
-
-    The problem prices them as one.
-    """
-    found: dict[tuple[SSAValue, Attribute, Rounding, Block | None], Conversion] = {}
-    merged = 0
-    for op in list(every_op(module)):
-        conversion = conversion_of(op)
-        if conversion is None:
-            continue
-        rounding = rounding_of(conversion)
-        key = conversion.input, conversion.result.type, rounding, conversion.parent
-        first = found.setdefault(key, conversion)
-        if first is not conversion:
-            session.error_bounds.merge(conversion.result, first.result)
-            merge_keys(first, [conversion], session.components)
-            conversion.result.replace_all_uses_with(first.result)
-            erase_op(conversion, session)
-            merged += 1
-    return merged

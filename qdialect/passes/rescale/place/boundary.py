@@ -1,22 +1,20 @@
 """What it costs that an op that conversions may pass is on floats, or on codes.
 
-minimize-conversions    what the target takes for the op, beside the conversions
-maximize-integer        a float op that could be on codes costs more than any conversion, and
-                        no op leaves integers
-preserve                the same, but an op that only movement connects to a float argument
-                        or result stays as it is
+preserve                no op leaves integers; beyond that, what the target takes for the op
+minimize-conversions    what the target takes for the op, so ops may leave integers
+maximize-integer        no op leaves integers, and a float op that could be on codes costs more
+                        than any conversion
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isinf
 from typing import Literal
 
 from xdsl.ir import Attribute, Block, Operation
 
 from qdialect.analysis.cost import elements
-from qdialect.analysis.float_interface import FloatInterface
 from qdialect.context import QContext
 from qdialect.passes.rescale.place.chains import CommutingOp, OpState, all_codes
 from qdialect.passes.rescale.place.conversions import Encoding, Floats, with_encoding
@@ -26,45 +24,43 @@ from qdialect.placement import INFINITE
 Policy = Literal["preserve", "maximize-integer", "minimize-conversions"]
 MINIMIZE: Policy = "minimize-conversions"
 PRESERVE: Policy = "preserve"
+MAXIMIZE: Policy = "maximize-integer"
 
 
+@dataclass(eq=False)
 class Boundary:
     """A policy for the ops of a module."""
 
-    def __init__(self, session: QContext, policy: Policy, ops: Sequence[Operation]) -> None:
-        self._session = session
-        self._prices = policy == MINIMIZE
-        self._interface = FloatInterface(session, ops) if policy == PRESERVE else None
+    _session: QContext
+    _policy: Policy
 
     @property
     def changes_public(self) -> bool:
         """Whether the interface of a public function that is called may change."""
-        return not self._prices and self._interface is None
+        return self._policy == MAXIMIZE
 
     def port_cost(self, now: Encoding, then: Encoding) -> int:
         """What it costs that a function takes or gives `then` where it takes or gives `now`."""
-        if self._prices or not isinstance(then, Floats):
+        if self._policy == MINIMIZE or not isinstance(then, Floats):
             return 0
-        return FLOAT_OP if isinstance(now, Floats) else INFINITE
+        if isinstance(now, Floats):
+            return FLOAT_OP if self._policy == MAXIMIZE else 0
+        return INFINITE
 
-    def costs(self, node: CommutingOp) -> dict[int, int]:
-        """By state of an op, what its encodings cost there; nothing where that makes no
-        difference."""
+    def costs(self, node: CommutingOp, runs: int) -> dict[int, int]:
+        """By state of an op that runs so often, what its encodings cost there; nothing where that
+        makes no difference."""
         on_codes = {number: _is_codes(state) for number, state in node.states.items()}
         if len(set(on_codes.values())) == 1:
             # On floats whatever is chosen, or on codes.
             return {}
-        if self._prices:
-            return self._by_price(node)
-        if on_codes[0]:
+        if on_codes[0] and self._policy != MINIMIZE:
             return {number: 0 if codes else INFINITE for number, codes in on_codes.items()}
-        if self._interface is not None and (
-            self._interface.moves_argument(node.op) or self._interface.makes_result(node.op)
-        ):
-            return {number: INFINITE if codes else 0 for number, codes in on_codes.items()}
-        return {number: 0 if codes else FLOAT_OP for number, codes in on_codes.items()}
+        if self._policy == MAXIMIZE:
+            return {number: 0 if codes else FLOAT_OP for number, codes in on_codes.items()}
+        return self._by_price(node, runs)
 
-    def _by_price(self, node: CommutingOp) -> dict[int, int]:
+    def _by_price(self, node: CommutingOp, runs: int) -> dict[int, int]:
         """What the op takes more than where it takes least; what moves elements takes the same.
 
         Where that is equal, what compares stands on codes: the codes behind it have a known range,
@@ -76,7 +72,7 @@ class Boundary:
         for state in node.states.values():
             if state.legal and _is_codes(state) not in found:
                 found[_is_codes(state)] = target.op_price(_like(node, state))
-        least, size = min(found.values()), elements(node.op.results[0])
+        least, size = min(found.values()), elements(node.op.results[0]) * runs
         if isinf(least):
             return {}
         costs = {

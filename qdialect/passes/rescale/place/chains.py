@@ -36,6 +36,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of
 from qdialect.ops.base import PINNED
 from qdialect.passes.casts.cast_movement import may_select_nothing, meets_nan, quantized_above
+from qdialect.passes.casts.order_rules import keeps_apart
 from qdialect.passes.rescale.passing import (
     Counterpart,
     Rescaled,
@@ -46,7 +47,7 @@ from qdialect.passes.rescale.passing import (
     rescaled_to,
     same_order,
 )
-from qdialect.passes.rescale.place.calls import FunctionPort
+from qdialect.passes.rescale.place.calls import FunctionPort, block_of, is_uncounted
 from qdialect.passes.rescale.place.conversions import (
     Conversion,
     Encoding,
@@ -130,6 +131,11 @@ class CommutingOp:
     only_moves: bool = False
 
     @property
+    def results(self) -> Sequence[SSAValue]:
+        """The results that have encodings: all, but none of an op that tells which is larger."""
+        return () if self.behavior.compares else self.op.results
+
+    @property
     def lowest(self) -> int:
         """The lowest state."""
         return min(self.states)
@@ -202,18 +208,19 @@ class Chains:
             self.above, self.commuting = dict(crossing), {}
             for op in ops:
                 self._sweep_down(op)
-            before = crossing
-            crossing = {
-                value: chain
-                for port in ports
-                if (chain := _prefix([self.above.get(o.operands[i], []) for o, i in port.uses]))
-                for value in port.values
-            }
+            before, crossing = (
+                crossing,
+                {
+                    value: chain
+                    for port in ports
+                    if (chain := _prefix([self.above.get(o.operands[i], []) for o, i in port.uses]))
+                    for value in port.values
+                },
+            )
             if _keys(crossing) == _keys(before):
                 break
             if attempt + 1 == _CALL_DEPTH:
-                crossing = {}
-                ports = ()
+                crossing, ports = {}, ()
         used: dict[tuple[Operation, int], list[ChainConversion]] = {}
         for attempt in range(_CALL_DEPTH + 1):
             self.below, self._below_operands, self.regridded = {}, {}, set()
@@ -228,18 +235,19 @@ class Chains:
                 for value in port.values:
                     if isinstance(value, BlockArgument) and (chain := self._common(value)):
                         self.below[value] = chain
-            before_uses = used
-            used = {
-                use: chain
-                for port in ports
-                if (chain := _prefix([self.below.get(value, []) for value in port.values]))
-                for use in port.uses
-            }
+            before_uses, used = (
+                used,
+                {
+                    use: chain
+                    for port in ports
+                    if (chain := _prefix([self.below.get(value, []) for value in port.values]))
+                    for use in port.uses
+                },
+            )
             if _keys(used) == _keys(before_uses):
                 break
             if attempt + 1 == _CALL_DEPTH:
-                used = {}
-                ports = ()
+                used, ports = {}, ()
 
     def below_use(self, user: Operation, index: int) -> Sequence[ChainConversion]:
         """The rescales that may stand above operand `index` of `user`."""
@@ -261,7 +269,7 @@ class Chains:
             assert source is not None
             narrowed = narrowed_qparams(conversion.input, self._session) or source
             first = self._conversion(source, rounding_of(conversion), narrowed, conversion)
-            above = self.above.get(conversion.input, ())
+            above = self._above(op, 0)
             self.above[conversion.result] = [first, *above][:DEPTH]
             return
         if not any(operand in self.above for operand in op.operands):
@@ -270,14 +278,14 @@ class Chains:
         if node is None:
             return
         moving = [i for i in node.tied if i not in node.states[0].constants]
-        chains = [self.above.get(op.operands[i], []) for i in moving]
+        chains = [self._above(op, i) for i in moving]
         unchanged = self._rules.unchanged(node, chains[0]) if len(moving) == 1 else None
         if unchanged is not None:
             node.states.update((-depth, state) for depth, state in enumerate(unchanged, 1))
             self.commuting[op] = node
             self.above.update((result, chains[0]) for result in op.results)
             return
-        ends: list[list[ChainConversion]] = [[] for _ in op.results]
+        ends: list[list[ChainConversion]] = [[] for _ in node.results]
         after, skipped = node.states[0], None
         for depth, rescales in enumerate(zip(*chains, strict=False), 1):
             operands = dict(zip(moving, rescales, strict=True))
@@ -295,7 +303,12 @@ class Chains:
                 end.append(self._conversion(state.results[index], rounding, narrowed, origin))
         if node.states.keys() > {0}:
             self.commuting[op] = node
-            self.above.update(zip(op.results, ends, strict=True))
+            self.above.update(zip(node.results, ends, strict=True))
+
+    def _above(self, op: Operation, index: int) -> list[ChainConversion]:
+        """The conversions above an operand that may pass `op`: not into a loop of unknown count."""
+        above = self.above.get(op.operands[index], [])
+        return [] if above and is_uncounted(op.parent, block_of(op.operands[index])) else above
 
     # -- backward: positions above 0 --------------------------------------------------
 
@@ -367,7 +380,6 @@ class Chains:
         return common
 
     def _is_flexible(self, user: Operation, index: int) -> bool:
-        """Whether operand `index` of `user` may be given other qparams."""
         if self._level is not Numerics.RELAXED or qparams_of(user.operands[index]) is None:
             return False
         behavior = self._session.behaviors.get(user)
@@ -375,7 +387,6 @@ class Chains:
 
 
 def _prefix(chains: Sequence[list[ChainConversion]]) -> list[ChainConversion]:
-    """The conversions that all chains begin with."""
     common = chains[0]
     for chain in chains[1:]:
         same = 0
@@ -388,7 +399,6 @@ def _prefix(chains: Sequence[list[ChainConversion]]) -> list[ChainConversion]:
 
 
 def _keys(chains: Mapping[Any, list[ChainConversion]]) -> dict[Any, list[int]]:
-    """By place, what identifies a chain."""
     return {place: [conversion.key for conversion in chain] for place, chain in chains.items()}
 
 
@@ -417,10 +427,13 @@ class _StateRules:
         behavior = self._session.behaviors.get(op)
         if behavior is None or not op.results or PINNED in op.attributes or refuse_effects(op):
             return None
-        if not behavior.commutes and not is_passable(behavior):
+        compares = behavior.compares and all(
+            behavior.result_port(n).kind is PortKind.PLAIN for n in range(len(op.results))
+        )
+        if not behavior.commutes and not is_passable(behavior) and not compares:
             return None
-        tied = tied_operands(op, behavior)
-        encodings = [encoding_of(v) for v in (*(op.operands[i] for i in tied), *op.results)]
+        tied, results = tied_operands(op, behavior), () if compares else op.results
+        encodings = [encoding_of(v) for v in (*(op.operands[i] for i in tied), *results)]
         known = [q for q in encodings if isinstance(q, Floats) or (q and is_integer(q))]
         if not tied or len(known) != len(encodings):
             return None
@@ -430,7 +443,7 @@ class _StateRules:
         if codes is None:
             if not behavior.commutes or not one_scale(known):
                 return None
-        elif not (shares_scale and one_scale(known)) and (
+        elif not (compares or (shares_scale and one_scale(known))) and (
             carry_all_down(op, behavior, codes[: len(tied)], codes[len(tied) :]) != now.results
         ):
             return None  # it requantizes its operands
@@ -495,7 +508,7 @@ class _StateRules:
         if above is None:
             return self._floats(node, far)
         if below is None and not node.behavior.commutes:
-            return None
+            return None  # of those that compare, `OrderOfDequantize` is the rule
         if node.behavior.requantizes_inputs and len(set(above)) > 1:
             return None
         carried = self._carried(node, dict(zip(rescales, above, strict=True)))
@@ -508,14 +521,18 @@ class _StateRules:
                 return None
             if not keeps_order(node.behavior, node.op, operands, inside=inside):
                 return None
+        elif node.behavior.compares:
+            compared = [_codes(rescale.narrowed) for rescale in chosen]
+            if not keeps_apart(node.op, above, compared, below, rounding):
+                return None
         elif not self._same_order(
             node, operands, below, _codes(chosen[0].narrowed), rounding, inside=inside
         ):
             return None
-        state = self._checked(node, operands, results)
+        state = self._checked(node, operands, results, operands, results)
         if not state.legal and not one_scale(results):
             return None  # parameters that may not even fit the shape of the results
-        if not node.behavior.commutes:
+        if is_passable(node.behavior):
             pairs = zip(chosen, above, below or (), strict=True)
             moves = [(a, _codes(rescale.narrowed), b) for rescale, a, b in pairs]
             contract = self._passage(node, moves, rounding, after.contract)
@@ -593,7 +610,7 @@ class _StateRules:
             narrowed = narrowed_qparams(values[0], self._session) or narrowed
         if not self._same_order(node, above, operands, narrowed, rounding, inside=inside):
             return None
-        state = self._checked(node, operands, results)
+        state = self._checked(node, operands, results, results, operands)
         if not node.behavior.commutes:
             pairs = zip(values, operands, strict=True)
             moves = [rescaled_to(value, params, self._session) for value, params in pairs]
@@ -615,7 +632,6 @@ class _StateRules:
     def _quantized(
         self, node: CommutingOp, results: list[QParams], rounding: Rounding
     ) -> OpState | None:
-        """The op, which is on floats, with results that are codes."""
         op, behavior = node.op, node.behavior
         compares = behavior.movement is None
         if compares and meets_nan(op, behavior, self._not_a_number):
@@ -629,14 +645,15 @@ class _StateRules:
     def _carried(
         self, node: CommutingOp, known: dict[int, QParams]
     ) -> tuple[list[QParams], list[QParams]] | Illegal:
-        """Qparams of the tied operands and of the results, from those of some operands."""
         if len(known) == len(node.tied):
             operands = list(known.values())
             if node.shares_scale and one_scale(operands):
-                return operands, operands[:1] * len(node.op.results)
+                return operands, operands[:1] * len(node.results)
             like = all_codes(node.states[0].results) or ()
             results = carry_all_down(node.op, node.behavior, operands, like)
-            return results if isinstance(results, Illegal) else (operands, results)
+            if isinstance(results, Illegal):
+                return results
+            return operands, results[: len(node.results)]
         carried = carry_some_down(node.op, node.behavior, known)
         return carried if isinstance(carried, Illegal) else (carried[:-1], carried[-1:])
 
@@ -668,23 +685,26 @@ class _StateRules:
         return Contract(level, found.steps + further.steps, found.note)
 
     def _checked(
-        self, node: CommutingOp, operands: list[QParams], results: list[QParams]
+        self,
+        node: CommutingOp,
+        operands: list[QParams],
+        results: list[QParams],
+        known: Sequence[QParams],
+        carried: Sequence[QParams],
     ) -> OpState:
-        op, now = node.op, node.states[0]
+        """The op with these; those of one side are `known`, and the others `carried` from them."""
+        op = node.op
         same = one_scale([*operands, *results])
         if same and len(operands) == len(op.operands) and self._by_name:
             legal = self._with_scale(node, operands[0]).legal
             return OpState([*operands], [*results], legal)
         legal = self._is_legal(node, operands, results)
         if not same:
-            grown = refuse_growth(operands, set(results).difference(now.results))
-            grown = grown or refuse_growth(results, set(operands).difference(now.operands))
-            legal = legal and grown is None
+            legal = legal and refuse_growth(known, carried) is None
         return OpState([*operands], [*results], legal)
 
     def _with_scale(self, node: CommutingOp, encoding: Encoding) -> OpState:
-        """The op with `encoding` everywhere."""
-        tied, results = len(node.tied), len(node.op.results)
+        tied, results = len(node.tied), len(node.results)
         key = (node.op.name, tied, results, encoding)
         by_name = self._by_name and tied == len(node.op.operands)
         found = self._on_one_scale.get(key) if by_name else None
@@ -698,7 +718,6 @@ class _StateRules:
     def _is_legal(
         self, node: CommutingOp, operands: Sequence[Encoding], results: Sequence[Encoding]
     ) -> bool:
-        """Whether declaration and target let the op have these."""
         op = node.op
         codes, result_codes = all_codes(operands), all_codes(results)
         if codes is None or result_codes is None or all_codes(node.states[0].operands) is None:
@@ -710,7 +729,8 @@ class _StateRules:
         params: list[QParams | None] = [qparams_of(v) for v in op.operands]
         for index, qparams in zip(node.tied, codes, strict=True):
             params[index] = qparams
-        return refuse_qparams(self._session, node.behavior, op, params, result_codes) is None
+        made = result_codes or [None] * len(op.results)
+        return refuse_qparams(self._session, node.behavior, op, params, made) is None
 
 
 def _codes(encoding: Encoding) -> QParams:

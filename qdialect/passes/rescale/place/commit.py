@@ -25,6 +25,7 @@ from qdialect.passes.rescale.place.conversions import (
     Floats,
     conversion_of,
     convert,
+    encoding_of,
     rounding_of,
     with_encoding,
 )
@@ -140,7 +141,6 @@ class Commit:
             self.session.error_bounds.add(value, [Change(real, remark)])
 
     def _carried(self, user: Operation | Block, folded: Folded) -> float:
-        """How far the results of `user` are off by what it reads, in real units."""
         assert isinstance(user, Operation)
         real = real_bound(*folded)
         return propagated(self.session, user, lambda v: real if v is folded.value else 0.0)
@@ -150,23 +150,23 @@ class Commit:
         return self._states.get(key, 0)
 
     def _made_at(self, value: SSAValue) -> int:
-        """The position of its chain at which a value is made."""
         port, owner = self.placement.port_of.get(value), value.owner
         if port is not None:
             return self.state(port)
-        return self.state(owner) if isinstance(owner, Operation) else 0
+        made = isinstance(owner, Operation) and encoding_of(value) is not None
+        return self.state(owner) if isinstance(owner, Operation) and made else 0
 
     def _port_type(self, port: FunctionPort, value: SSAValue) -> Attribute:
-        """The type of a value of a port at the position that its state stands for."""
         chain, (user, index) = self.placement.chain(value), port.uses[0]
         return self._kind(chain, self.state(port), self.placement.chains.below_use(user, index))
 
     # -- ops --------------------------------------------------------------------------
 
     def _conversion(self, op: Conversion) -> None:
-        """Replace a conversion by its operand at the position that its state stands for."""
         unmoved = self.state(op) == 0 and not (
-            op.input in self.placement.free or self._made_at(op.input)
+            self.placement.chain(op.input).computed(self.placement.chains.below_use(op, 0))
+            or self._made_at(op.input)
+            or self.placement.repeats(op)
         )
         key = position_of(1, self.placement.chains.below_use(op, 0))
         if unmoved and (op.input, key) not in self._at:
@@ -197,9 +197,8 @@ class Commit:
         if state == 0:
             self._set_operands(op, operands)
             return
-        kinds = [
-            with_encoding(v, e) for v, e in zip(op.results, node.states[state].results, strict=True)
-        ]
+        made = dict(zip(node.results, node.states[state].results, strict=True))
+        kinds = [with_encoding(v, made[v]) if v in made else v.type for v in op.results]
         new = retyped(op, operands, kinds)
         self._replace(op, new)
         contract = node.states[state].contract
@@ -234,7 +233,6 @@ class Commit:
             self._replace(op, current)
 
     def _find_reads(self, ops: Iterable[tuple[Operation, Conversion | None]]) -> None:
-        """Find the positions of values that ops read, apart from those they are made at."""
         for op, conversion in ops:
             for index, value in enumerate(op.operands):
                 position = self._read_at(op, index) if conversion is None else self.state(op) + 1
@@ -243,7 +241,6 @@ class Commit:
                     self._reads.setdefault(value, set()).add(key)
 
     def _read_at(self, op: Operation, index: int) -> int:
-        """The position at which an op that is no conversion reads an operand."""
         node = self.placement.chains.commuting.get(op)
         if node is not None:
             return self.state(op) if index in node.tied else 0
@@ -292,7 +289,6 @@ class Commit:
         return behavior
 
     def _erase_version(self, current: Operation, new: Operation, op: Operation) -> None:
-        """Erase a version that stood between the old op and the next one, `new`."""
         if current is not op:
             self._versions.update(zip(current.results, new.results, strict=True))
             erase_op(current, self.session)
@@ -315,7 +311,6 @@ class Commit:
     # -- values -----------------------------------------------------------------------
 
     def _value(self, value: SSAValue, position: int, user: Operation, index: int) -> SSAValue:
-        """`value` at `position` of its chain, for operand `index` of `user`."""
         found = self._at_position(value, position, user, index)
         if position != self._made_at(value):
             key = position_of(position, self.placement.chains.below_use(user, index))
@@ -331,7 +326,7 @@ class Commit:
         below = self.placement.chains.below_use(user, index)
         chain, key = self.placement.chain(value), position_of(position, below)
         found = self._at.get((value, key))
-        constant = constant_of(value) if value in self.placement.free else None
+        constant = constant_of(value) if position <= chain.computed(below) else None
         if found is not None:
             if constant is None and (value, key) not in self._folded:
                 self._merge_keys(found, chain.conversion_to(position, below))
@@ -360,6 +355,9 @@ class Commit:
         pending = [*self._folded.get((chain.value, position_of(nearest, below)), ())]
         before = _in_block_of(chain.value, user)
         for edge in costs.path(nearest, end):
+            if 0 < edge.end <= chain.computed(below):
+                new = self._at_position(chain.value, edge.end, user, index)
+                continue
             kind = self._kind(chain, edge.end, below)
             folded = edge.end - edge.start > 1
             if edge.is_identity:
@@ -400,7 +398,6 @@ class Commit:
         return with_encoding(chain.value, chain.encoding(position, below))
 
     def _counterpart(self, op: Operation, constant: Counterpart) -> SSAValue:
-        """A new constant in place of an operand of an op in a lower state."""
         old = constant_of(op.operands[constant.index])
         new = make_constant(constant.codes, UniformType(constant.params), self.session.blobs)
         self._rewriter.insert(new, op, keep=old)
@@ -414,7 +411,6 @@ class Commit:
         below: Sequence[ChainConversion],
         user: Operation,
     ) -> SSAValue:
-        """The constant behind the conversions to `position`."""
         from qdialect.numerics.quantize import quantize_floats, rescale_codes
 
         codes = constant_array(constant, self.session.blobs)

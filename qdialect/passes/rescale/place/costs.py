@@ -20,7 +20,7 @@ Two in a row become
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import log2
@@ -38,6 +38,7 @@ from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.numerics.ranges import Interval
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops import constant_of
 from qdialect.passes.pair_contract import pair_contract, renumbers, target_rounding
 from qdialect.passes.rescale.place.chains import ChainConversion, ConversionKey, is_inside
 from qdialect.passes.rescale.place.conversions import Encoding, Floats, convert, encoded
@@ -102,6 +103,7 @@ class _Fold(NamedTuple):
     contract: Contract
 
 
+@dataclass(eq=False)
 class ChainCosts:
     """Costs between the positions of a value as one of its uses sees them, from the lowest
     up: the same for all values with the same chain and number of elements.
@@ -110,34 +112,25 @@ class ChainCosts:
     and is no choice anywhere else.
     """
 
-    def __init__(
-        self,
-        costs: Costs,
-        elements: int,
-        lowest: int,
-        encodings: Sequence[Encoding],
-        narrowed: Sequence[Encoding],
-        roundings: Sequence[Rounding],
-        reach: Sequence[Reach | None],
-        kind: Attribute,
-        refused: Sequence[str | None],
-    ) -> None:
-        self._costs = costs
-        #: the type of a value of this chain
-        self._kind = kind
-        #: by conversion, from the lowest: why the target refuses it where it stands now
-        self._refused = refused
-        self._elements = elements
-        self._lowest = lowest
-        #: by position, from the lowest: its encoding, and with the known range of the codes there
-        self._encodings = encodings
-        self._narrowed = narrowed
-        #: by conversion, from the lowest; and what floats it quantizes
-        self._roundings = roundings
-        self._reach = reach
-        self._edges: dict[tuple[int, int], int] = {}
-        self._paths: dict[int, list[_PathEnd]] = {}
-        self._tables: dict[tuple[int, int, int, int], Table] = {}
+    _costs: Costs
+    _elements: int
+    _runs: int
+    _lowest: int
+    #: by position, from the lowest: its encoding, and with the known range of the codes there
+    _encodings: Sequence[Encoding]
+    _narrowed: Sequence[Encoding]
+    #: by conversion, from the lowest; and what floats it quantizes
+    _roundings: Sequence[Rounding]
+    _reach: Sequence[Reach | None]
+    #: the type of a value of this chain
+    _kind: Attribute
+    #: by conversion, from the lowest: why the target refuses it where it stands now
+    _refused: Sequence[str | None]
+    #: the last position that is computed, as the value is a constant
+    _computed: int
+    _edges: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    _paths: dict[int, list[_PathEnd]] = field(default_factory=dict[int, "list[_PathEnd]"])
+    _tables: dict[tuple[int, ...], Table] = field(default_factory=dict[tuple[int, ...], Table])
 
     @cached_property
     def _folds(self) -> dict[tuple[int, int], _Fold]:
@@ -160,13 +153,12 @@ class ChainCosts:
         return found
 
     def _price(self, i: int, j: int, rounding: Rounding) -> int:
-        """The cost of one conversion between two encodings, by number."""
         a, b = self._encodings[i], self._encodings[j]
-        if a == b and is_inside(a, self._narrowed[i]):
+        if 0 < j + self._lowest <= self._computed or (a == b and is_inside(a, self._narrowed[i])):
             return 0
         reason = self._costs.refusal(a, b, rounding, self._kind)
         if reason is None:
-            return self._costs.conversion(a, b, self._elements)
+            return self._costs.conversion(a, b, self._elements, self._runs)
         return REFUSED + COUNT if reason in self._refused[i:j] else INFINITE
 
     def is_identity(self, i: int, j: int) -> bool:
@@ -269,7 +261,6 @@ class ChainCosts:
         return known
 
     def _row(self, i: int, ends: range) -> list[int]:
-        """The costs from position i to the positions `ends`; infinite to those below i."""
         lowest, highest = ends.start, ends.stop - 1
         row = [INFINITE * (i - j) for j in range(lowest, min(i - 1, highest) + 1)]
         if i <= highest:
@@ -287,6 +278,8 @@ class Chain:
     #: `now` with the bounds of the known range of the codes
     narrowed: Encoding
     above: Sequence[ChainConversion]
+    #: how often the value is made
+    runs: int
 
     @cached_property
     def elements(self) -> int:
@@ -296,6 +289,24 @@ class Chain:
     def encoding(self, position: int, below: Sequence[ChainConversion]) -> Encoding:
         """The encoding of the value at `position`; `below` are the conversions that a use knows."""
         return self.now if position == 0 else self.conversion(position, below).encoding
+
+    def computed(self, below: Sequence[ChainConversion]) -> int:
+        """How many of the conversions `below` are computed, as the value is a constant: codes are
+        not made floats, which take four times as much."""
+        before = self.now
+        for count, conversion in enumerate(below if constant_of(self.value) else ()):
+            after = conversion.encoding
+            if isinstance(after, Floats):
+                return count
+            if isinstance(before, Floats):
+                from qdialect.numerics.quantize import can_quantize_floats
+
+                if not can_quantize_floats(after):
+                    return count
+            elif exact.unique_pairs(before, after) is None:
+                return count
+            before = after
+        return len(below) if constant_of(self.value) else 0
 
     def conversion(self, position: int, below: Sequence[ChainConversion]) -> ChainConversion:
         """The conversion on whose far side the value is at `position`, which is not 0."""
@@ -361,14 +372,17 @@ class Costs:
         encodings = [*(c.encoding for c in reversed(above)), chain.now, *later]
         reach = self._reach(steps, encodings)
         refused = tuple([self.refused(step.origin) for step in steps])
+        computed = chain.computed(below)
         key = (
             chain.elements,
+            chain.runs,
             chain.now,
             narrowed if isinstance(narrowed, Floats) else narrowed.storage,
             tuple([conversion.key for conversion in above]),
             tuple([conversion.key for conversion in below]),
             reach,
             refused,
+            computed,
             chain.value.type if self._target.decides_by_op else None,
         )
         found = self._chains.get(key)
@@ -376,6 +390,7 @@ class Costs:
             found = self._chains[key] = ChainCosts(
                 self,
                 chain.elements,
+                chain.runs,
                 -len(above),
                 encodings,
                 [*(c.narrowed for c in reversed(above)), narrowed, *later],
@@ -383,6 +398,7 @@ class Costs:
                 reach or [None] * len(steps),
                 chain.value.type,
                 refused,
+                computed,
             )
         return found
 
@@ -424,14 +440,15 @@ class Costs:
         """The cost of a use at position k > 0 that it did not ask for: bits lost, per element."""
         now, there = chain.now, below[k - 1].encoding
         assert not isinstance(now, Floats) and not isinstance(there, Floats)
-        lost = bits_lost(now, there) * chain.elements
+        lost = bits_lost(now, there) * chain.elements * chain.runs
         return round(lost * weight * _UNIT) * COST + CLASS * int(Numerics.RELAXED)
 
-    def conversion(self, a: Encoding, b: Encoding, elements: int) -> int:
-        """The cost of a conversion of so many elements."""
+    def conversion(self, a: Encoding, b: Encoding, elements: int, runs: int) -> int:
+        """The cost of a conversion of so many elements that runs so often."""
         if (a, b) not in self._prices:
             self._prices[a, b] = self._price(a, b)
-        return price_cost(self._prices[a, b], elements) + price_cost(self._start_price, 1) + COUNT
+        start = price_cost(self._start_price, runs)
+        return price_cost(self._prices[a, b], elements * runs) + start + COUNT
 
     def _price(self, a: Encoding, b: Encoding) -> float:
         if isinstance(a, Floats):

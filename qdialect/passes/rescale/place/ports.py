@@ -7,6 +7,7 @@ the one with the strongest contract is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from xdsl.ir import Operation
@@ -48,13 +49,13 @@ def absorption_costs(absorptions: Absorptions) -> list[int]:
     ]
 
 
+@dataclass(eq=False)
 class Ports:
     """Decides what ports may absorb, by declarations, the target and the level of numerics."""
 
-    def __init__(self, session: QContext, level: Numerics, costs: Costs) -> None:
-        self._session = session
-        self._level = level
-        self._costs = costs
+    _session: QContext
+    _level: Numerics
+    _costs: Costs
 
     def up(self, op: Operation, chain: Chain, below: Sequence[ChainConversion]) -> Absorptions:
         """For the one result of `op`, whose users all apply the rescales `below`."""
@@ -146,7 +147,6 @@ class Ports:
         return _scaled(contract, gain * max(middle.scale_list()) / min(out.scale_list()))
 
     def _requantizing(self, op: Operation, index: int) -> Behavior | None:
-        """The declaration of `op`, if it takes any qparams on operand `index`."""
         behavior = self._session.behaviors.get(op)
         if behavior is None or behavior.operand_port(index).kind is not PortKind.REQUANT:
             return None

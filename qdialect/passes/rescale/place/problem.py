@@ -19,18 +19,17 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
 from qdialect.numerics.contract import Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import constant_of
 from qdialect.passes.rescale.place.boundary import Boundary
-from qdialect.passes.rescale.place.calls import FunctionPort, function_ports
+from qdialect.passes.rescale.place.calls import FunctionPort, Runs, block_of, function_ports
 from qdialect.passes.rescale.place.chains import (
     ChainConversion,
     Chains,
     CommutingOp,
 )
-from qdialect.passes.rescale.place.conversions import Encoding, Floats, conversion_of, encoding_of
+from qdialect.passes.rescale.place.conversions import Encoding, conversion_of, encoding_of
 from qdialect.passes.rescale.place.costs import (
     CLASS,
     MOVE,
@@ -103,7 +102,8 @@ class PlacementProblem:
         #: or by operand (that absorbs)
         self.variables: dict[Variable, tuple[int, int]] = {}
         #: what called functions take and give, by use and by value
-        self.ports = function_ports(ops, public=boundary.changes_public)
+        self.runs = Runs(ops)
+        self.ports = function_ports(self.runs, public=boundary.changes_public)
         self.port_of: dict[OperandIndex | SSAValue, FunctionPort] = {}
         for port in self.ports:
             self.port_of.update(dict.fromkeys((*port.uses, *port.values), port))
@@ -114,8 +114,6 @@ class PlacementProblem:
         self.down: dict[OperandIndex, Absorptions] = {}
         #: values whose costs are only known from above: no bound is proved then
         self.estimated: set[SSAValue] = set()
-        #: constants whose rescales are computed, and cost nothing
-        self.free: set[SSAValue] = set()
         self._auxiliary: dict[int, int] = {}
         self._chain_of: dict[SSAValue, Chain] = {}
         self._boundary = boundary
@@ -129,10 +127,19 @@ class PlacementProblem:
             if value in self._near:
                 self._connect(value)
 
-    @property
-    def folds(self) -> bool:
-        """Whether a rescale of a constant stands there to be computed."""
-        return any(conversion_of(use.operation) for value in self.free for use in value.uses)
+    def repeats(self, op: Operation) -> int:
+        """How often more than the value that it converts a conversion runs: it need not."""
+        return max(self.runs.of(op.parent) - self.runs.of(block_of(op.operands[0])), 0)
+
+    @cached_property
+    def repeated(self) -> int:
+        """What conversions cost beyond `start` because they stand in loops."""
+        cost = 0
+        for op in filter(None, map(conversion_of, self.ops)):
+            a, b = encoding_of(op.input), encoding_of(op.result)
+            if a is not None and b is not None and (runs := self.repeats(op)):
+                cost += self.costs.conversion(a, b, self.chain(op.input).elements, runs)
+        return cost
 
     @cached_property
     def start(self) -> list[int]:
@@ -151,7 +158,8 @@ class PlacementProblem:
             assert encoding is not None
             narrowed = narrowed_qparams(value, self.session) or encoding
             above = self.chains.above.get(value, ())
-            self._chain_of[value] = Chain(value, encoding, narrowed, above)
+            runs = self.runs.of(block_of(value))
+            self._chain_of[value] = Chain(value, encoding, narrowed, above, runs)
         return self._chain_of[value]
 
     # -- variables --------------------------------------------------------------------
@@ -191,7 +199,7 @@ class PlacementProblem:
         """A move for each conversion that passes, the class of what that changes, and what the
         encodings cost there."""
         costs: list[int] = []
-        encodings = self._boundary.costs(node)
+        encodings = self._boundary.costs(node, self.runs.of(node.op.parent))
         for number in range(node.lowest, node.highest + 1):
             state = node.states[number]
             cost = MOVE * abs(number) + CLASS * int(state.contract.level)
@@ -236,17 +244,17 @@ class PlacementProblem:
     # -- costs ------------------------------------------------------------------------
 
     def _connect(self, value: SSAValue) -> None:
-        """Add what the positions of a value and of its uses cost together."""
         encoding = encoding_of(value)
         if encoding is None:
-            return
-        if self._is_free(value, encoding):
-            self.free.add(value)
             return
         uses, producer = self._uses(value), self._producer(value)
         if all(each.variable is None for each in (producer, *uses)):
             return
         chain = self.chain(value)
+        if constant_of(value) is not None:
+            uses = [use for use in uses if use.highest > chain.computed(use.below)]
+            if not uses:
+                return
         for group in [uses] if producer.lowest < 0 else self._groups(chain, uses):
             self._connect_with(chain, producer, group)
 
@@ -264,29 +272,7 @@ class PlacementProblem:
         else:
             self._connect_by_positions(chain, producer, uses)
 
-    def _is_free(self, value: SSAValue, encoding: Encoding) -> bool:
-        """Whether every conversion of `value` is a constant that can be computed; codes are not
-        made floats, which take four times as much."""
-        if constant_of(value) is None:
-            return False
-        for use in value.uses:
-            before = encoding
-            for conversion in self.chains.below_use(use.operation, use.index):
-                after = conversion.encoding
-                if isinstance(after, Floats):
-                    return False
-                if isinstance(before, Floats):
-                    from qdialect.numerics.quantize import can_quantize_floats
-
-                    if not can_quantize_floats(after):
-                        return False
-                elif exact.unique_pairs(before, after) is None:
-                    return False
-                before = after
-        return True
-
     def _producer(self, value: SSAValue) -> ChainUse:
-        """The op that makes `value`."""
         owner, port = value.owner, self.port_of.get(value)
         key = port or (owner if isinstance(owner, Operation) else None)
         known = None if key is None else self.variables.get(key)
@@ -316,13 +302,11 @@ class PlacementProblem:
         self._pair(producer, use, lambda i, j: INFINITE * max(i - j, 0))
 
     def _pair(self, a: ChainUse, b: ChainUse, cost: Callable[[int, int], int]) -> None:
-        """Add `cost(position of a, position of b)`, where either may be fixed."""
         rows = [[cost(i, j) for j in b.positions] for i in a.positions]
         if any(any(row) for row in rows):
             self._add(a, b, rows)
 
     def _add(self, a: ChainUse, b: ChainUse, rows: Table) -> None:
-        """Add a table by position of a and of b, which is left as it is."""
         if a.variable is not None and b.variable is not None:
             self.problem.add(a.variable, b.variable, rows)
         elif a.variable is not None:
@@ -331,7 +315,6 @@ class PlacementProblem:
             _add(self.problem.unary[b.variable], rows[0])
 
     def _helper(self, states: int, start: int) -> ChainUse:
-        """A variable that several uses share."""
         variable = self.problem.variable([0] * states)
         self._auxiliary[variable] = start
         return ChainUse(variable, 0, states - 1, start, ())
@@ -470,7 +453,6 @@ class PlacementProblem:
 
 
 def _values(ops: Iterable[Operation]) -> Iterator[SSAValue]:
-    """The results of `ops`, in that order, and the arguments of blocks in them."""
     for op in ops:
         yield from op.results
         for region in op.regions:
