@@ -38,6 +38,8 @@ class Rule(ABC, Generic[M]):
     """One rewrite; `M` is what its pattern binds."""
 
     name: ClassVar[str]
+    #: whether the pattern reads more than its root, what is next to that, and types
+    looks_far: ClassVar[bool] = False
 
     def __init__(self, session: QContext) -> None:
         self.session = session

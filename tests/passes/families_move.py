@@ -261,7 +261,7 @@ def flips() -> Iterator[Program]:
             yield p.returns(x, kind)
 
 
-@family("transposes-around", pipeline=CANON)
+@family("sink-movements", pipeline=CANON)
 def transposes_around() -> Iterator[Program]:
     perm, back = (0, 2, 3, 1), (0, 3, 1, 2)
     last = tuple(SHAPE[k] for k in perm)

@@ -3,7 +3,7 @@
     relu, clip on codes that the storage bounds already clamp   -> operand
     relu(relu), clip(clip), clip(relu), relu(clip)              -> one clamp
     maximum(x, c), minimum(x, c) with one number c everywhere   -> clip(x)
-    transposes, reshapes, flips in a row or around elementwise ops (`movements`)
+    movements in a row, or alike above elementwise ops (`movements`)
     a pad that the window of a convolution or pool can read as its own (`pads`)
     scast(scast(x)) back to the same type                       -> x
     a reciprocal rounded as a quotient is (`divide_by_scale`)   -> a quotient
@@ -53,7 +53,7 @@ from qdialect.passes.cleanup.movements import (
     ComposeReshape,
     ComposeTranspose,
     IdentityMovement,
-    TransposesAround,
+    SinkMovements,
 )
 from qdialect.passes.cleanup.pads import PadIntoWindow
 from qdialect.passes.constant_scalars import scalar_of
@@ -305,7 +305,7 @@ class Canonicalize(RulePass):
             ComposeTranspose(session),
             ComposeReshape(session),
             ComposeFlip(session),
-            TransposesAround(session),
+            SinkMovements(session),
             PadIntoWindow(session),
             StorageCastPair(session),
             ExactReciprocal(session),
