@@ -415,6 +415,17 @@ func.func @transposed_table(%x: tensor<2x3x!quant.uniform<i8:f32, 0.5:3>>) -> te
   return %2: tensor<2x3x!quant.uniform<i8:f32, 0.5:3>>
 }
 
+// CHECK-LABEL: func.func @gathers_at_run_time(
+// CHECK: nn.add {{.*}} -> tensor<2x3xf32>
+// CHECK-NEXT: nn.gather {{.*}}, %arg2 axis 1 : {{.*}} -> tensor<2x4xf32>
+func.func @gathers_at_run_time(%x: tensor<2x3xf32>, %z: tensor<2x3xf32>, %i: tensor<4xi64>) -> tensor<2x4xf32> {
+  %a = nn.gather %x, %i axis 1 : (tensor<2x3xf32>, tensor<4xi64>) -> tensor<2x4xf32>
+  %b = nn.gather %z, %i axis 1 : (tensor<2x3xf32>, tensor<4xi64>) -> tensor<2x4xf32>
+  // expected-remark@+1 {{sink-movements fired, exact}}
+  %r = nn.add %a, %b : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %r : tensor<2x4xf32>
+}
+
 // -- pads -------------------------------------------------------------------------------
 
 // CHECK-LABEL: func.func @padded_conv(
