@@ -128,6 +128,7 @@ class IslandToCodes(Rule[_Island]):
     """quantize(f(dequantize(x))) = f(x), for kernels of codes that XNNPACK has."""
 
     name = "island-to-codes"
+    root = QCastOp.name
 
     def __init__(self, session: QContext) -> None:
         super().__init__(session)
@@ -135,9 +136,6 @@ class IslandToCodes(Rule[_Island]):
 
     def prepare(self, module: Operation) -> None:
         self._applies = kernels_of_module(module) == XNN
-
-    def roots(self) -> Iterable[str]:
-        return (QCastOp.name,)
 
     def match(self, op: Operation) -> _Island | None:
         assert isinstance(op, QCastOp)

@@ -19,7 +19,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,9 +40,7 @@ class LowerDivision(Rule[Operation]):
     """x / y = x * (1 / y)."""
 
     name = "lower-division"
-
-    def roots(self) -> Iterable[str]:
-        return (DivOp.name,)
+    root = DivOp.name
 
     def match(self, op: Operation) -> Operation | None:
         return op

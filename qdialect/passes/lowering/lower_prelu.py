@@ -27,7 +27,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,9 +72,7 @@ class PReluToProduct(Rule[_Sloped]):
     """prelu(x, a) = maximum(x, a x); see the module."""
 
     name = "prelu-to-product"
-
-    def roots(self) -> Iterable[str]:
-        return (PReluOp.name,)
+    root = PReluOp.name
 
     def match(self, op: Operation) -> _Sloped | None:
         assert isinstance(op, PReluOp)

@@ -30,7 +30,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -90,9 +90,7 @@ class TransposedToPhases(Rule[_Transposed]):
     """A transposed convolution is a convolution to its phases; see the module."""
 
     name = "transposed-to-phases"
-
-    def roots(self) -> Iterable[str]:
-        return (ConvTranspose2DOp.name,)
+    root = ConvTranspose2DOp.name
 
     def match(self, op: Operation) -> _Transposed | None:
         assert isinstance(op, ConvTranspose2DOp)

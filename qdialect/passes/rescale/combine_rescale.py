@@ -62,9 +62,7 @@ class CombineUp(Rule[_Up]):
     """rescale_{b->c}(op_b(x)) = op_c(x), one rounding less; see the module."""
 
     name = "combine-up"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def match(self, op: Operation) -> _Up | None:
         assert isinstance(op, RescaleOp)

@@ -20,7 +20,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,9 +60,7 @@ class HoistThroughTied(Rule[_Rescaled]):
     """rescale(f(x)) = f(rescale(x)); see the module."""
 
     name = "hoist-through-tied"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def accepts(self, behavior: Behavior) -> bool:
         """Whether the rule is about ops with this declaration."""

@@ -31,7 +31,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,9 +71,7 @@ class SoftmaxByTables(Rule[_Softmax]):
     """softmax(x) = n[x - max] / sum(e[x - max]); see the module."""
 
     name = "softmax-by-tables"
-
-    def roots(self) -> Iterable[str]:
-        return (SoftmaxOp.name,)
+    root = SoftmaxOp.name
 
     def match(self, op: Operation) -> _Softmax | None:
         assert isinstance(op, SoftmaxOp)
