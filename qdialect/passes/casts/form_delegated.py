@@ -298,6 +298,4 @@ class FormDelegated(RulePass):
     """What XNNPACK runs fastest of functions of codes and of float islands; see the module."""
 
     name = "form-delegated"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return [IslandToCodes(session), CodesToIsland(session)]
+    of = (IslandToCodes, CodesToIsland)

@@ -26,7 +26,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
-from qdialect.context import QContext
 from qdialect.dialects.onnx import OUTPUTS, NodeOp
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant, shape_of
@@ -232,6 +231,4 @@ class RaiseDynamicProducts(RulePass):
     """Products that quantize their input as they run, as one op; see the module."""
 
     name = "raise-dynamic"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (RaiseDynamic(session),)
+    of = (RaiseDynamic,)

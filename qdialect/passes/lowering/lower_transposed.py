@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.ops import (
     Conv2DOp,
@@ -232,6 +231,4 @@ class LowerTransposed(RulePass):
     """Transposed convolutions as convolutions and depth_to_space; see the module."""
 
     name = "lower-transposed"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (TransposedToPhases(session),)
+    of = (TransposedToPhases,)

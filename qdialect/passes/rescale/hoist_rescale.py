@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
@@ -30,7 +29,6 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
-from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.passes.rescale.passing import is_passable, passage, rescaled_to, same_order
 from qdialect.passes.rescale.runs import HoistPastRun
@@ -168,6 +166,4 @@ class HoistRescale(RulePass):
     """Move rescales above movement and order-preserving ops; see the module."""
 
     name = "hoist-rescale"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (HoistPastRun(session), HoistThroughTied(session), HoistThroughBounded(session))
+    of = (HoistPastRun, HoistThroughTied, HoistThroughBounded)
