@@ -344,7 +344,8 @@ func.func @flips(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
   %0 = nn.flip %x axes [0, 1] : (tensor<2x3xf32>) -> tensor<2x3xf32>
   // expected-remark@+1 {{compose-flip fired, exact}}
   %1 = nn.flip %0 axes [-1] : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  // expected-remark@+1 {{compose-flip fired, exact}}
+  // expected-remark@+2 {{compose-flip fired, exact}}
+  // expected-remark@+1 {{identity-movement fired, exact}}
   %2 = nn.flip %1 axes [0] : (tensor<2x3xf32>) -> tensor<2x3xf32>
   return %1, %2 : tensor<2x3xf32>, tensor<2x3xf32>
 }

@@ -104,7 +104,7 @@ func.func @reshape_and_flatten(%x: tensor<1x2x2xf32>, %z: tensor<1x2x2xf32>) -> 
 
 // CHECK-LABEL: func.func @gathers(
 // CHECK: nn.add {{.*}} -> tensor<2x3xf32>
-// CHECK-NEXT: nn.gather {{.*}} axis 0 : {{.*}} -> tensor<3x3xf32>
+// CHECK-NEXT: nn.gather {{.*}} : {{.*}} -> tensor<3x3xf32>
 // CHECK-NEXT: return
 func.func @gathers(%x: tensor<2x3xf32>, %z: tensor<2x3xf32>) -> tensor<3x3xf32> {
   %i = nn.constant dense<[1, 0, 1]> : tensor<3xi64> : tensor<3xi64>

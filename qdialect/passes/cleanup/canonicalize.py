@@ -280,6 +280,7 @@ class Canonicalize(RulePass):
             )
         if self.max_num_rewrites < -1:
             raise ValueError("'max-num-rewrites' is a count, or -1 for any")
+        object.__setattr__(self, "idempotent", self.max_num_rewrites < 0)
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
         everything = self._all_rules(session)

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -49,7 +49,7 @@ from qdialect.ops import (
     make_constant,
     shape_of,
 )
-from qdialect.ops.base import PINNED, ints, ranked
+from qdialect.ops.base import PINNED, NNOp, ints, ranked
 from qdialect.ops.component_keys import join_keys
 from qdialect.ops.shapes import DYNAMIC, normalize_axes
 from qdialect.passes.casts.cast_rules import Pair
@@ -94,97 +94,74 @@ class IdentityMovement(Rule[Operation]):
         rewriter.replace(match, [match.operands[0]])
 
 
-class ComposeTranspose(Rule[Pair]):
-    """transpose_p(transpose_q(x)) = transpose_{q[p]}(x)."""
+class _Compose(Rule[Pair]):
+    """Two movements of `kinds` in a row are one of the first kind, with another `value`."""
 
-    name = "compose-transpose"
+    kinds: ClassVar[tuple[type[NNOp], ...]]
+    value: ClassVar[str] = ""
 
     def roots(self) -> Iterable[str]:
-        return (TransposeOp.name,)
+        return [kind.name for kind in self.kinds]
 
     def match(self, op: Operation) -> Pair | None:
         owner = op.operands[0].owner
-        return Pair(op, owner) if isinstance(owner, TransposeOp) else None
+        return Pair(op, owner) if isinstance(owner, self.kinds) else None
 
     def check(self, match: Pair) -> Contract | Refusal:
         return EXACT
 
+    def composed(self, outer: Mapping[str, Any], inner: Mapping[str, Any], rank: int) -> list[int]:
+        """The property of the one movement."""
+        return []
+
     def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
         outer, inner = match.lower, match.upper
-        assert isinstance(outer, TransposeOp) and isinstance(inner, TransposeOp)
-        through = inner.values["perm"]
-        perm = ints(*(through[p] for p in outer.values["perm"]))
-        new = TransposeOp.create(
+        assert isinstance(outer, NNOp) and isinstance(inner, NNOp)
+        found = self.composed(outer.values, inner.values, len(shape_of(match.source)))
+        new = self.kinds[0].create(
             operands=[match.source],
             result_types=[match.result.type],
-            properties={"perm": perm},
+            properties={self.value: ints(*found)} if self.value else {},
             attributes=outer.attributes,
         )
         rewriter.replace_by(outer, [new])
 
 
-class ComposeReshape(Rule[Pair]):
+class ComposeTranspose(_Compose):
+    """transpose_p(transpose_q(x)) = transpose_{q[p]}(x)."""
+
+    name = "compose-transpose"
+    kinds, value = (TransposeOp,), "perm"
+
+    def composed(self, outer: Mapping[str, Any], inner: Mapping[str, Any], rank: int) -> list[int]:
+        """The permutation."""
+        return [inner["perm"][p] for p in outer["perm"]]
+
+
+class ComposeReshape(_Compose):
     """reshape(reshape(x)) = reshape(x), flatten counting as a reshape."""
 
     name = "compose-reshape"
-
-    def roots(self) -> Iterable[str]:
-        return (ReshapeOp.name, FlattenOp.name)
+    kinds = (ReshapeOp, FlattenOp)
 
     def match(self, op: Operation) -> Pair | None:
-        owner = op.operands[0].owner
-        if not isinstance(owner, ReshapeOp | FlattenOp):
-            return None
         # With several unknown extents, or one in an empty tensor, the type alone does
         # not tell the shape.
         shape = shape_of(op.results[0])
         known = DYNAMIC not in shape or (shape.count(DYNAMIC) == 1 and 0 not in shape)
-        return Pair(op, owner) if known else None
-
-    def check(self, match: Pair) -> Contract | Refusal:
-        return EXACT
-
-    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
-        new = ReshapeOp.create(
-            operands=[match.source],
-            result_types=[match.result.type],
-            attributes=match.lower.attributes,
-        )
-        rewriter.replace_by(match.lower, [new])
+        return super().match(op) if known else None
 
 
-class ComposeFlip(Rule[Pair]):
-    """flip_a(flip_b(x)) = flip_{a + b}(x), where dimensions in both are read forwards again; x
-    itself if all are."""
+class ComposeFlip(_Compose):
+    """flip_a(flip_b(x)) = flip_{a + b}(x), where dimensions in both are read forwards again."""
 
     name = "compose-flip"
+    kinds, value = (FlipOp,), "axes"
 
-    def roots(self) -> Iterable[str]:
-        return (FlipOp.name,)
-
-    def match(self, op: Operation) -> Pair | None:
-        owner = op.operands[0].owner
-        return Pair(op, owner) if isinstance(owner, FlipOp) else None
-
-    def check(self, match: Pair) -> Contract | Refusal:
-        return EXACT
-
-    def rewrite(self, match: Pair, rewriter: Rewriter) -> None:
-        outer, inner = match.lower, match.upper
-        assert isinstance(outer, FlipOp) and isinstance(inner, FlipOp)
-        rank = len(shape_of(match.source))
-        both = (set(normalize_axes(each.values["axes"], rank)) for each in (outer, inner))
-        axes = set[int].symmetric_difference(*both)
-        if not axes:
-            rewriter.replace(outer, [match.source])
-            return
-        new = FlipOp.create(
-            operands=[match.source],
-            result_types=[match.result.type],
-            properties={"axes": ints(*sorted(axes))},
-            attributes=outer.attributes,
-        )
-        rewriter.replace_by(outer, [new])
+    def composed(self, outer: Mapping[str, Any], inner: Mapping[str, Any], rank: int) -> list[int]:
+        """The dimensions in one of both."""
+        both = (set(normalize_axes(each["axes"], rank)) for each in (outer, inner))
+        return sorted(set[int].symmetric_difference(*both))
 
 
 @dataclass(frozen=True)
