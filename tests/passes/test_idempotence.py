@@ -24,7 +24,7 @@ from tests.support.twice import (
 )
 
 FILES = ("passes", "conformance", "targets", "lowerings")
-PROGRAMS = 6
+PROGRAMS = 4
 
 
 def told(seen: Seen) -> str:
