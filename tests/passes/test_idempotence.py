@@ -13,7 +13,7 @@ from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.targets.installed import list_targets
 from tests.generators.programs import random_program
 from tests.support.twice import (
-    BY_FILES,
+    FIRST_ONLY,
     LIT,
     Seen,
     check,
@@ -35,7 +35,7 @@ def test_every_pass_of_the_lit_tests_and_all_that_are_marked() -> None:
     """The passes of the RUN lines; a marked pass that changed no program there is an error."""
     seen = Seen()
     paths = [path for name in FILES for path in sorted((LIT / name).glob("*.mlir"))]
-    for one in on_lit_tests([path for path in paths if "apply-profile" not in path.name]):
+    for one in on_lit_tests(paths):
         seen.add(one)
     assert not seen.failures, told(seen)
     assert not uncovered(seen), f"idempotent, and no lit test changes a program: {uncovered(seen)}"
@@ -46,7 +46,7 @@ def test_every_pass_of_the_lit_tests_and_all_that_are_marked() -> None:
 def test_every_pass_on_random_programs(seed: int) -> None:
     seen = on_program(seed, pipelines=0)
     assert not seen.failures, told(seen)
-    assert seen.runs == len(PASSES) - len(BY_FILES)
+    assert seen.runs == len(PASSES) - len(FIRST_ONLY)
 
 
 @pytest.mark.parametrize("target", list_targets())
