@@ -233,9 +233,7 @@ class StorageCastPair(Rule[Pair]):
     """scast(scast(x)) = x when it comes back to the same type: no bit changes."""
 
     name = "storage-cast-pair"
-
-    def roots(self) -> Iterable[str]:
-        return (SCastOp.name,)
+    root = SCastOp.name
 
     def match(self, op: Operation) -> Pair | None:
         owner = op.operands[0].owner

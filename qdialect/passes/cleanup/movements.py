@@ -188,7 +188,8 @@ class _Movement:
         """Whether both move what they read alike."""
         shapes = [[shape_of(m.source), shape_of(m.op.results[0])] for m in (self, other)]
         if isinstance(self.op, _VIEWS) and isinstance(other.op, _VIEWS):
-            return shapes[0] == shapes[1]
+            one = shapes[0][1].count(DYNAMIC) < 2 or self.along == other.along
+            return one and shapes[0] == shapes[1]
         told = zip(self.op.operands, other.op.operands, strict=False)
         return (
             self.along == other.along
@@ -214,16 +215,15 @@ class _Movement:
             return Refusal("shape", "the result of an op has another shape than what is moved")
         if self.whole:
             return None
+        before, after = (prod(n for n in shape if n != DYNAMIC) for shape in (source, result))
         kept = [n for n, extent in enumerate(source) if extent == DYNAMIC]
-        end = kept[-1] + 1 if kept else 0
+        end = max(kept, default=-1) + 1
+        same = before == after and isinstance(self.op, _VIEWS) and source[:end] == result[:end]
         if isinstance(self.along, Separable):
             read = self.along.sources(len(source))
             same = all(k in read and self.along.index(read.index(k), 1) is None for k in kept)
-        else:
-            same = isinstance(self.op, _VIEWS) and source[:end] == result[:end]
         if (kept and not same) or result.count(DYNAMIC) != len(kept):
             return Refusal("dynamic", "extents that are not known may broadcast")
-        before, after = (prod(n for n in shape if n != DYNAMIC) for shape in (source, result))
         if before > after:
             return Refusal("growth", f"{before} elements would be computed in place of {after}")
         return None
@@ -370,6 +370,9 @@ class SinkMovements(Rule[_Region]):
             if isinstance(above, Refusal):
                 return above
             types[op.results[0]] = above
+            read = [v for v in self._read(op) if v.owner in match.ops or v in moved]
+            if not (first.whole or read or any(set(shape_of(v)) - {1} for v in op.operands)):
+                return Refusal("shape", f"'{op.name}' reads nothing that is moved")
             refusal = self._refuse(op, [types.get(v, v.type) for v in op.operands], [above])
         if refusal is None and not match.undone:
             kinds = list(first.op.operand_types)

@@ -26,7 +26,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
@@ -66,9 +66,7 @@ class RaiseDynamic(Rule[_Product]):
     """float(sum of products of dynamic codes) * scales = the dynamic op."""
 
     name = "raise-dynamic"
-
-    def roots(self) -> Iterable[str]:
-        return (nn.MulOp.name,)
+    root = nn.MulOp.name
 
     def match(self, op: Operation) -> _Product | None:
         assert isinstance(op, nn.MulOp)
