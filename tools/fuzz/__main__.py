@@ -7,12 +7,12 @@ from tools.command import Subcommand, run
 
 COMMANDS = {
     "programs": Subcommand("tools.fuzz.programs", "every pass, on random programs"),
-    "twice": Subcommand("tools.fuzz.twice", "every pass and pipeline twice, on random programs"),
     "graphs": Subcommand("tools.fuzz.graphs", "qd.optimize, on random ONNX graphs and networks"),
     "readers": Subcommand("tools.fuzz.readers", "what reads files, on damaged ones"),
     "torch-ops": Subcommand("tools.fuzz.torch_ops", "PyTorch's own calls of its ops, imported"),
     "tflite-files": Subcommand("tools.fuzz.tflite_files", "damaged copies of TFLite files"),
     "commands": Subcommand("tests.support.damaged_models", "qopt optimize, on damaged models"),
+    "twice": Subcommand("tools.fuzz.twice", "every pass and pipeline twice, on random programs"),
     "contracts": Subcommand("contract_proofs", "every rule, on all its programs"),
 }
 

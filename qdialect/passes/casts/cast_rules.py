@@ -10,6 +10,7 @@ dequantize(rescale(q)), dequantize(f(quantize(x)))                    relaxed
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf

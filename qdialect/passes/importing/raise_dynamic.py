@@ -26,7 +26,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
+from qdialect.context import QContext
 from qdialect.dialects.onnx import OUTPUTS, NodeOp
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant, shape_of
@@ -66,7 +67,9 @@ class RaiseDynamic(Rule[_Product]):
     """float(sum of products of dynamic codes) * scales = the dynamic op."""
 
     name = "raise-dynamic"
-    root = nn.MulOp.name
+
+    def roots(self) -> Iterable[str]:
+        return (nn.MulOp.name,)
 
     def match(self, op: Operation) -> _Product | None:
         assert isinstance(op, nn.MulOp)
@@ -229,4 +232,6 @@ class RaiseDynamicProducts(RulePass):
     """Products that quantize their input as they run, as one op; see the module."""
 
     name = "raise-dynamic"
-    of = (RaiseDynamic,)
+
+    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
+        return (RaiseDynamic(session),)
