@@ -98,7 +98,7 @@ class Driver:
         )
         try:
             fired = self._rewrite(rewriter, module, budget)
-            far = {root for rule in self._all if rule.looks_far for root in rule.roots()}
+            far = {root for rule in self._all if rule.far_reaching for root in rule.roots()}
             again = fired
             while again and far:
                 for op in every_op(module):

@@ -41,7 +41,7 @@ class Rule(ABC, Generic[M]):
     #: the name of the op at which the pattern can match, if there is one
     root: ClassVar[str]
     #: whether the pattern reads more than its root, what is next to that, and types
-    looks_far: ClassVar[bool] = False
+    far_reaching: ClassVar[bool] = False
 
     def __init__(self, session: QContext) -> None:
         self.session = session

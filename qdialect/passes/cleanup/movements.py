@@ -190,11 +190,11 @@ class _Movement:
         if isinstance(self.op, _VIEWS) and isinstance(other.op, _VIEWS):
             one = shapes[0][1].count(DYNAMIC) < 2 or self.along == other.along
             return one and shapes[0] == shapes[1]
-        told = zip(self.op.operands, other.op.operands, strict=False)
+        pairs = zip(self.op.operands, other.op.operands, strict=False)
         return (
             self.along == other.along
             and (self.whole or shapes[0] == shapes[1])
-            and all(n == self.tied or _is_equal(a, b) for n, (a, b) in enumerate(told))
+            and all(n == self.tied or _is_equal(a, b) for n, (a, b) in enumerate(pairs))
         )
 
     def undoes(self, other: _Movement) -> bool:
@@ -295,7 +295,7 @@ class SinkMovements(Rule[_Region]):
     stays as it is."""
 
     name = "sink-movements"
-    looks_far = True
+    far_reaching = True
 
     def roots(self) -> Iterable[str]:
         named = self.session.behaviors.names_with(lambda b: b.elementwise)
