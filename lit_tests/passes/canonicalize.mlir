@@ -344,7 +344,8 @@ func.func @flips(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
   %0 = nn.flip %x axes [0, 1] : (tensor<2x3xf32>) -> tensor<2x3xf32>
   // expected-remark@+1 {{compose-flip fired, exact}}
   %1 = nn.flip %0 axes [-1] : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  // expected-remark@+1 {{compose-flip fired, exact}}
+  // expected-remark@+2 {{compose-flip fired, exact}}
+  // expected-remark@+1 {{identity-movement fired, exact}}
   %2 = nn.flip %1 axes [0] : (tensor<2x3xf32>) -> tensor<2x3xf32>
   return %1, %2 : tensor<2x3xf32>, tensor<2x3xf32>
 }
@@ -363,8 +364,10 @@ func.func @swish(%x: tensor<1x2x3x?xf32>) -> tensor<1x2x3x?xf32> {
   %1 = nn.sigmoid %0 : (tensor<1x3x?x2xf32>) -> tensor<1x3x?x2xf32>
   %2 = nn.mul %0, %1 : (tensor<1x3x?x2xf32>, tensor<1x3x?x2xf32>) -> tensor<1x3x?x2xf32>
   %c = nn.constant dense<[1.0, 2.0]> : tensor<2xf32> : tensor<2xf32>
+  // expected-remark@+1 {{sink-movements fired, exact}}
   %3 = nn.add %2, %c : (tensor<1x3x?x2xf32>, tensor<2xf32>) -> tensor<1x3x?x2xf32>
-  // expected-remark@+1 {{transposes-around fired, exact}}
+  // expected-remark@+2 {{compose-transpose fired, exact}}
+  // expected-remark@+1 {{identity-movement fired, exact}}
   %4 = nn.transpose %3 perm [0, 3, 1, 2] : (tensor<1x3x?x2xf32>) -> tensor<1x2x3x?xf32>
   return %4 : tensor<1x2x3x?xf32>
 }
@@ -377,8 +380,10 @@ func.func @transposed_codes(%x: tensor<1x2x3x4x!quant.uniform<i8:f32:1, {0.5, 0.
   %0 = nn.transpose %x perm [0, 2, 3, 1] : (tensor<1x2x3x4x!quant.uniform<i8:f32:1, {0.5, 0.25}>>) -> tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>
   %1 = nn.transpose %y perm [0, 2, 3, 1] : (tensor<1x2x3x4x!quant.uniform<i8:f32:1, {0.5, 0.25}>>) -> tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>
   %2 = nn.relu %0 : (tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>) -> tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>
+  // expected-remark@+1 {{sink-movements fired, exact}}
   %3 = nn.add %2, %1 : (tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>, tensor<1x3x4x2x!quant.uniform<i8:f32:3, {0.5, 0.25}>>) -> tensor<1x3x4x2x!quant.uniform<i8:f32, 0.5:3>>
-  // expected-remark@+1 {{transposes-around fired, exact}}
+  // expected-remark@+2 {{compose-transpose fired, exact}}
+  // expected-remark@+1 {{identity-movement fired, exact}}
   %4 = nn.transpose %3 perm [0, 3, 1, 2] : (tensor<1x3x4x2x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x2x3x4x!quant.uniform<i8:f32, 0.5:3>>
   return %4 : tensor<1x2x3x4x!quant.uniform<i8:f32, 0.5:3>>
 }
@@ -390,8 +395,8 @@ func.func @transposed_and_used(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>) -> (ten
   %0 = nn.transpose %x perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
   %1 = nn.relu %0 : (tensor<3x2xf32>) -> tensor<3x2xf32>
   %2 = nn.transpose %1 perm [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  // expected-remark@+1 {{sink-movements refused [operands]: not all operands are moved alike}}
   %3 = nn.add %0, %y : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
-  // expected-remark@+1 {{transposes-around refused [operands]: not all operands are transposed so that it undoes them}}
   %4 = nn.transpose %3 perm [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
   return %2, %1, %4 : tensor<2x3xf32>, tensor<3x2xf32>, tensor<2x3xf32>
 }
@@ -403,10 +408,23 @@ func.func @transposed_and_used(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>) -> (ten
 func.func @transposed_table(%x: tensor<2x3x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<2x3x!quant.uniform<i8:f32, 0.5:3>> {
   %c = nn.constant dense<7> : tensor<256xi8> : tensor<256x!quant.uniform<i8:f32, 0.5:3>>
   %0 = nn.transpose %x perm [1, 0] : (tensor<2x3x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<3x2x!quant.uniform<i8:f32, 0.5:3>>
+  // expected-remark@+1 {{sink-movements fired, exact}}
   %1 = nn.table %0, %c : (tensor<3x2x!quant.uniform<i8:f32, 0.5:3>>, tensor<256x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<3x2x!quant.uniform<i8:f32, 0.5:3>>
-  // expected-remark@+1 {{transposes-around fired, exact}}
+  // expected-remark@+2 {{compose-transpose fired, exact}}
+  // expected-remark@+1 {{identity-movement fired, exact}}
   %2 = nn.transpose %1 perm [1, 0] : (tensor<3x2x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<2x3x!quant.uniform<i8:f32, 0.5:3>>
   return %2: tensor<2x3x!quant.uniform<i8:f32, 0.5:3>>
+}
+
+// CHECK-LABEL: func.func @gathers_at_run_time(
+// CHECK: nn.add {{.*}} -> tensor<2x3xf32>
+// CHECK-NEXT: nn.gather {{.*}}, %arg2 axis 1 : {{.*}} -> tensor<2x4xf32>
+func.func @gathers_at_run_time(%x: tensor<2x3xf32>, %z: tensor<2x3xf32>, %i: tensor<4xi64>) -> tensor<2x4xf32> {
+  %a = nn.gather %x, %i axis 1 : (tensor<2x3xf32>, tensor<4xi64>) -> tensor<2x4xf32>
+  %b = nn.gather %z, %i axis 1 : (tensor<2x3xf32>, tensor<4xi64>) -> tensor<2x4xf32>
+  // expected-remark@+1 {{sink-movements fired, exact}}
+  %r = nn.add %a, %b : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %r : tensor<2x4xf32>
 }
 
 // -- pads -------------------------------------------------------------------------------

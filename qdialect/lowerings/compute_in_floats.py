@@ -135,11 +135,9 @@ class ComputeInFloats(RulePass):
     """What has no exact integer form as floats between casts; see the module."""
 
     name = "compute-in-floats"
+    of = ()
 
     to: Literal["tosa", "linalg", "quant", "iree", "stablehlo", "tflite", "tflite-bounded"] = "tosa"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place, until nothing more can be written in floats."""

@@ -68,6 +68,8 @@ class TargetDialect(Generic[E]):
     lowerings: Mapping[str, Lowering[E]]
     unchanged: Sequence[str] = ()
     """Prefixes of the names of ops that stay as they are."""
+    written: Sequence[str] = ()
+    """Prefixes of the names of other ops that it has: a function of nothing else stays."""
     movement: Lowering[E] | None = None
     """How an op without one is lowered if it is declared as a movement."""
     index: IntegerType = i64
@@ -104,11 +106,19 @@ def refusals(session: QContext, module: ModuleOp, to: TargetDialect[E]) -> list[
 
 
 def _converted(session: QContext, module: ModuleOp, to: TargetDialect[E]) -> list[_Function[E]]:
-    functions = [f for f in module.ops if isinstance(f, FuncOp) and not f.is_declaration]
+    functions = [f for f in module.ops if isinstance(f, FuncOp) and not _is_written(f, to)]
     bodies = [_Function(session, function, to) for function in functions]
     for body in bodies:
         body.convert()
     return bodies
+
+
+def _is_written(function: FuncOp, to: TargetDialect[Any]) -> bool:
+    """Whether a function has no body, or one that was lowered before."""
+    blocks, own = function.body.blocks, (ReturnOp.name, *to.unchanged, *to.written)
+    ops = [op.name for block in blocks for op in block.ops]
+    typed = to.types is None and any(qparams_of(a) for block in blocks for a in block.args)
+    return len(ops) != 1 and not typed and all(name.startswith(own) for name in ops)
 
 
 class _Function(Generic[E]):

@@ -6,7 +6,6 @@ not take the types, the target does not run it, or a scale is out of range.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -45,22 +44,24 @@ Where = Literal["target", "all"]
 
 
 @dataclass(frozen=True)
-class RulePass(ModulePass, ABC):
-    """A pass that applies `rules` with the driver, up to `numerics`.
+class RulePass(ModulePass):
+    """A pass that applies its rules, those of the classes `of`, with the driver, up to `numerics`.
 
     `assume`: `nothing`, or `profile` to believe the ranges stated on the IR.
     """
 
     name: ClassVar[str]
     counts_changes: ClassVar[bool] = True
+    idempotent: ClassVar[bool] = True
     keeps_analyses: ClassVar[bool] = True
+    of: ClassVar[Sequence[type[Rule[Any]]]]
 
     numerics: str = "exact"
     assume: Literal["nothing", "profile"] = "nothing"
 
-    @abstractmethod
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
         """The rules, most specific first."""
+        return [rule(session) for rule in self.of]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""

@@ -80,7 +80,7 @@ class Regrid(ModulePass):
                 found = _newly_refused(op, number, qctx)
                 if found is None:
                     _Function(function, qctx).run()
-                else:
+                elif found:
                     qctx.remarks.add(_remark("refused", function, "target", found))
                 continue
             for each, reason in refused:
@@ -90,13 +90,15 @@ class Regrid(ModulePass):
 
 def _newly_refused(module: ModuleOp, number: int, ctx: QContext) -> str | None:
     """Which op of function `number` the target would refuse that stands for none that it refuses
-    now, and why; found out on a clone."""
+    now, and why; nothing if the function would stay as it is. Found out on a clone."""
     were = [refused_by_target(ctx, op) is not None for op in module.walk()]
     clone, session = module.clone(), ctx.clone()
     number_ops(clone)
     function = list(clone.body.block.ops)[number]
     assert isinstance(function, FuncOp)
     _Function(function, session).run()
+    if clone.is_structurally_equivalent(module):
+        return ""
     for op in function.walk():
         reason = refused_by_target(session, op)
         if reason and not any(were[n] for n in numbers_of(op.location)):

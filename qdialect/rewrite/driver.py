@@ -1,9 +1,9 @@
 """The one driver of rewrite rules: a worklist over def-use chains.
 
 Every op whose name is a root of some rule is visited once in program order, and
-again when something near it changed: linear in ops plus rewrites, no sweeps to a
-fixpoint, no recursion.  What fires and what is refused goes to the session's
-remark log.
+again when something near it changed: linear in ops plus rewrites, no recursion. Roots of
+rules that look far are visited again as long as something fires. What fires and what is
+refused goes to the session's remark log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.index import has_marked_ops, ops_named
+from qdialect.analysis.index import every_op, has_marked_ops, ops_named
 from qdialect.analysis.ranges import ranges, ranges_anew
 from qdialect.errors import QError
 from qdialect.numerics.contract import Contract, Numerics
@@ -98,6 +98,14 @@ class Driver:
         )
         try:
             fired = self._rewrite(rewriter, module, budget)
+            far = {root for rule in self._all if rule.far_reaching for root in rule.roots()}
+            again = fired
+            while again and far:
+                for op in every_op(module):
+                    if op.name in far:
+                        self._push(op)
+                again = self._rewrite(rewriter, module, budget)
+                fired += again
         finally:
             if rewriter.joined:
                 settle_keys(module)

@@ -9,6 +9,7 @@ does not, takes them back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import AnyFloat, TensorType, UnknownLoc
@@ -27,6 +28,9 @@ from qdialect.rewrite.replacements import Replacements
 if TYPE_CHECKING:
     from qdialect.behaviors import BehaviorRegistry
     from qdialect.context import QContext
+
+_USES = 16
+"""Ops that use a value are visited again when so many uses, or fewer, are left."""
 
 
 def _are_same_floats(old: SSAValue, new: SSAValue) -> bool:
@@ -226,9 +230,9 @@ class Rewriter:
                     self._push_users(value)
 
     def _push_users(self, value: SSAValue) -> None:
-        # A value that has become single-use may unblock its last user.
-        use = value.first_use
-        if use is not None and value.has_one_use():
+        # A value that fewer ops use may unblock these.
+        few = list(islice(value.uses, _USES + 1))
+        for use in few if len(few) <= _USES else ():
             self._push(use.operation)
 
 

@@ -38,6 +38,10 @@ class Rule(ABC, Generic[M]):
     """One rewrite; `M` is what its pattern binds."""
 
     name: ClassVar[str]
+    #: the name of the op at which the pattern can match, if there is one
+    root: ClassVar[str]
+    #: whether the pattern reads more than its root, what is next to that, and types
+    far_reaching: ClassVar[bool] = False
 
     def __init__(self, session: QContext) -> None:
         self.session = session
@@ -45,9 +49,9 @@ class Rule(ABC, Generic[M]):
     def prepare(self, module: Operation) -> None:
         """Called once before a run: the place for a linear analysis."""
 
-    @abstractmethod
     def roots(self) -> Iterable[str]:
         """Names of the ops at which the pattern can match."""
+        return (self.root,)
 
     @abstractmethod
     def match(self, op: Operation) -> M | None:

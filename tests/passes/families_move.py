@@ -261,7 +261,7 @@ def flips() -> Iterator[Program]:
             yield p.returns(x, kind)
 
 
-@family("transposes-around", pipeline=CANON)
+@family("sink-movements", pipeline=CANON)
 def transposes_around() -> Iterator[Program]:
     perm, back = (0, 2, 3, 1), (0, 3, 1, 2)
     last = tuple(SHAPE[k] for k in perm)
@@ -291,6 +291,37 @@ def transposes_around() -> Iterator[Program]:
             p.nn(f"transpose {y} perm {list(back)}", [kind], tensor(SHAPE, first)),
             tensor(SHAPE, first),
         )
+
+
+@family("sink-movements", pipeline=CANON)
+def equal_movements() -> Iterator[Program]:
+    """Two operands that are moved alike, with a constant between, on one scale and on channels."""
+    channel = per_axis("i8", 1, CHANNELS[0][0])
+    texts = [
+        ("transpose %x perm [0, 2, 3, 1]", lambda s: (s[0], s[2], s[3], s[1]), 3),
+        ("flip %x axes [2, -1]", lambda s: s, 1),
+        ("reshape %x", lambda s: (*s[:2], s[2] * s[3]), 1),
+        ("slice %x starts [0, 0, 0, 99] stops [9, 9, 99, -99] steps [1, 1, 1, -1]", lambda s: s, 1),
+        ("tile %x repeats [1, 1, 2, 1]", lambda s: (*s[:2], 2 * s[2], s[3]), 1),
+    ]
+    for (text, moved, axis), op, q in product(
+        texts, ("add", "mul", "maximum"), (GRID[0], GRID[2], channel, "f32")
+    ):
+        at = per_axis("i8", axis, CHANNELS[0][0]) if q == channel else q
+        p = Program(f"{op} of {text}, {q}")
+        source, result = tensor(SHAPE, q), tensor(moved(SHAPE), at)
+        values: list[str] = []
+        for turn in (1, -1):
+            codes = shaped(GRID[2] if q == GRID[2] else GRID[0])[0][..., ::turn]
+            x = p.argument(source, codes.astype("f4")) if q == "f32" else p.codes(q, codes)
+            values.append(p.nn(text.replace("%x", x), [source], result))
+        if op == "mul":
+            held = "f32" if q == "f32" else "i8"
+            one = tensor((), "f32" if q == "f32" else GRID[0])
+            c = p.constant(np.array(3, "f4" if q == "f32" else "i1"), one[7:-1], held)
+            values[1] = p.nn(f"mul {values[1]}, {c}", [result, one], result)
+        y = p.nn(f"{op} {', '.join(values)}", [result] * 2, result)
+        yield p.returns(y, result)
 
 
 @family("compose-reshape", pipeline=CANON)

@@ -13,6 +13,7 @@ COMMANDS = {
     "torch-ops": Subcommand("tools.fuzz.torch_ops", "PyTorch's own calls of its ops, imported"),
     "tflite-files": Subcommand("tools.fuzz.tflite_files", "damaged copies of TFLite files"),
     "commands": Subcommand("tests.support.damaged_models", "qopt optimize, on damaged models"),
+    "twice": Subcommand("tools.fuzz.twice", "every pass and pipeline twice, on random programs"),
     "contracts": Subcommand("contract_proofs", "every rule, on all its programs"),
 }
 

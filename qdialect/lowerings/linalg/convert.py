@@ -105,6 +105,7 @@ def dialect(casts: Casts) -> TargetDialect[Emitter]:
         Emitter,
         {**lowerings(), **CASTS[casts]},
         _UNCHANGED,
+        ("iree_linalg_ext.",),
         movement=move,
         types=QuantizedInterface(codes_of, quantized_value) if casts == "quant" else None,
     )

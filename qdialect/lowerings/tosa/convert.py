@@ -67,7 +67,8 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
 
 def dialect() -> TargetDialect[Emitter]:
     """TOSA, as a module is lowered to it."""
-    return TargetDialect("TOSA", "tosa", Emitter, lowerings(), movement=move, index=i32)
+    rows, own = lowerings(), ("tosa.",)
+    return TargetDialect("TOSA", "tosa", Emitter, rows, written=own, movement=move, index=i32)
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,7 @@ class HoistQuantize(PolicyRule[Quantized]):
     """
 
     name = "hoist-quantize"
+    root = QCastOp.name
 
     def __init__(self, session: QContext, policy: Policy) -> None:
         super().__init__(session, policy)
@@ -105,9 +106,6 @@ class HoistQuantize(PolicyRule[Quantized]):
         """Prepare the policy and the analysis of what may be no number."""
         super().prepare(module)
         self._not_a_number = NotANumber(self.session)
-
-    def roots(self) -> Iterable[str]:
-        return (QCastOp.name,)
 
     def match(self, op: Operation) -> Quantized | None:
         assert isinstance(op, QCastOp)

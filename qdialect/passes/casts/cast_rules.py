@@ -65,9 +65,7 @@ class QuantizeOfDequantize(Rule[Pair]):
     """quantize_b(dequantize_a(q)) = q if a = b, else rescale_{a->b}(q)."""
 
     name = "quantize-of-dequantize"
-
-    def roots(self) -> Iterable[str]:
-        return (QCastOp.name,)
+    root = QCastOp.name
 
     def match(self, op: Operation) -> Pair | None:
         upper = dequantized(op.operands[0])
@@ -112,9 +110,7 @@ class QuantizeOfConstant(Rule[QCastOp]):
     """A quantized constant is a constant, computed as ONNX QuantizeLinear does."""
 
     name = "quantize-of-constant"
-
-    def roots(self) -> Iterable[str]:
-        return (QCastOp.name,)
+    root = QCastOp.name
 
     def match(self, op: Operation) -> QCastOp | None:
         assert isinstance(op, QCastOp)
@@ -156,9 +152,7 @@ class DequantizeOfRescale(Rule[Pair]):
     """dequantize(rescale(q)) ~ dequantize(q): drops a rounding and a clip."""
 
     name = "dequantize-of-rescale"
-
-    def roots(self) -> Iterable[str]:
-        return (DCastOp.name,)
+    root = DCastOp.name
 
     def match(self, op: Operation) -> Pair | None:
         upper = rescaled(op.operands[0])

@@ -25,7 +25,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,13 +50,11 @@ class WeightAtLoad(Rule[DCastOp]):
     """A dequantize of a constant weight is marked; see the module."""
 
     name = "weight-at-load"
+    root = DCastOp.name
 
     def __init__(self, session: QContext, where: Where) -> None:
         super().__init__(session)
         self._everywhere = where == "all"
-
-    def roots(self) -> Iterable[str]:
-        return (DCastOp.name,)
 
     def match(self, op: Operation) -> DCastOp | None:
         assert isinstance(op, DCastOp)
@@ -96,13 +94,11 @@ class ProductOfBlocks(Rule[MatMulOp]):
     The product is what it was, but that its kernel adds it up block by block: `ties`."""
 
     name = "product-of-blocks"
+    root = MatMulOp.name
 
     def __init__(self, session: QContext, where: Where) -> None:
         super().__init__(session)
         self._everywhere = where == "all"
-
-    def roots(self) -> Iterable[str]:
-        return (MatMulOp.name,)
 
     def match(self, op: Operation) -> MatMulOp | None:
         assert isinstance(op, MatMulOp)

@@ -22,16 +22,14 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, frexp
-from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.context import QContext
 from qdialect.numerics import arithmetic
 from qdialect.numerics import requantize as exact
 from qdialect.numerics.arithmetic import Arithmetic
@@ -146,6 +144,4 @@ class DivideByScale(RulePass):
     """Divide by scales where a model multiplies by their rounded reciprocals; see the module."""
 
     name = "divide-by-scale"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (ReciprocalToQuotient(session),)
+    of = (ReciprocalToQuotient,)

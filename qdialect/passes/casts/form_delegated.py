@@ -127,6 +127,7 @@ class IslandToCodes(Rule[_Island]):
     """quantize(f(dequantize(x))) = f(x), for kernels of codes that XNNPACK has."""
 
     name = "island-to-codes"
+    root = QCastOp.name
 
     def __init__(self, session: QContext) -> None:
         super().__init__(session)
@@ -134,9 +135,6 @@ class IslandToCodes(Rule[_Island]):
 
     def prepare(self, module: Operation) -> None:
         self._applies = kernels_of_module(module) == XNN
-
-    def roots(self) -> Iterable[str]:
-        return (QCastOp.name,)
 
     def match(self, op: Operation) -> _Island | None:
         assert isinstance(op, QCastOp)
@@ -298,6 +296,4 @@ class FormDelegated(RulePass):
     """What XNNPACK runs fastest of functions of codes and of float islands; see the module."""
 
     name = "form-delegated"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return [IslandToCodes(session), CodesToIsland(session)]
+    of = (IslandToCodes, CodesToIsland)

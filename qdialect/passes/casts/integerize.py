@@ -33,7 +33,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,9 +106,7 @@ class IntegerizeOp(Rule[_Computed]):
     nothing uses takes the type that component qparams have for it."""
 
     name = "integerize-op"
-
-    def roots(self) -> Iterable[str]:
-        return (QCastOp.name,)
+    root = QCastOp.name
 
     def match(self, op: Operation) -> _Computed | None:
         assert isinstance(op, QCastOp)

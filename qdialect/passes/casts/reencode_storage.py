@@ -347,12 +347,14 @@ class _Reencoding:
         return known[1]
 
     def _is_adapter(self, op: Operation, new: QParams) -> bool:
-        """Whether `op` is a rescale that this pass left where an interface keeps its storage."""
+        """Whether `op` is a rescale that this pass left where what is below keeps its storage."""
         source = quant_element(self._type_of(op.input)) if isinstance(op, RescaleOp) else None
         if source is None or source.qparams != new:
             return False
-        below = users(op.results[0])
-        return not any(self.ctx.behaviors.get(user) or self._takes_any(user) for user in below)
+        return not any(
+            (self.ctx.behaviors.get(user) or self._takes_any(user)) and not self._stays(user)
+            for user in users(op.results[0])
+        )
 
     def _may_have(self, behavior: Behavior | None, index: int, new: QParams) -> bool:
         storages = behavior.result_port(index).storages if behavior else None

@@ -26,9 +26,8 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
@@ -37,7 +36,6 @@ from qdialect.analysis.contractions import keeps_activation, sums_of
 from qdialect.analysis.ranges import narrowed_qparams, ranges
 from qdialect.behaviors import Accumulator, Behavior
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.context import QContext
 from qdialect.numerics.contract import Contract
 from qdialect.ops import AddOp, ReshapeOp, constant_array, constant_of
 from qdialect.passes.pair_contract import in_reals
@@ -207,6 +205,4 @@ class TypeAccumulators(RulePass):
     """Integer accumulators for contractions with a float result; see the module."""
 
     name = "type-accumulators"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (TypeAccumulator(session),)
+    of = (TypeAccumulator,)

@@ -3,7 +3,7 @@
     relu, clip on codes that the storage bounds already clamp   -> operand
     relu(relu), clip(clip), clip(relu), relu(clip)              -> one clamp
     maximum(x, c), minimum(x, c) with one number c everywhere   -> clip(x)
-    transposes, reshapes, flips in a row or around elementwise ops (`movements`)
+    movements in a row, or alike above elementwise ops (`movements`)
     a pad that the window of a convolution or pool can read as its own (`pads`)
     scast(scast(x)) back to the same type                       -> x
     a reciprocal rounded as a quotient is (`divide_by_scale`)   -> a quotient
@@ -53,7 +53,7 @@ from qdialect.passes.cleanup.movements import (
     ComposeReshape,
     ComposeTranspose,
     IdentityMovement,
-    TransposesAround,
+    SinkMovements,
 )
 from qdialect.passes.cleanup.pads import PadIntoWindow
 from qdialect.passes.constant_scalars import scalar_of
@@ -233,9 +233,7 @@ class StorageCastPair(Rule[Pair]):
     """scast(scast(x)) = x when it comes back to the same type: no bit changes."""
 
     name = "storage-cast-pair"
-
-    def roots(self) -> Iterable[str]:
-        return (SCastOp.name,)
+    root = SCastOp.name
 
     def match(self, op: Operation) -> Pair | None:
         owner = op.operands[0].owner
@@ -280,6 +278,7 @@ class Canonicalize(RulePass):
             )
         if self.max_num_rewrites < -1:
             raise ValueError("'max-num-rewrites' is a count, or -1 for any")
+        object.__setattr__(self, "idempotent", self.max_num_rewrites < 0)
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
         everything = self._all_rules(session)
@@ -305,7 +304,7 @@ class Canonicalize(RulePass):
             ComposeTranspose(session),
             ComposeReshape(session),
             ComposeFlip(session),
-            TransposesAround(session),
+            SinkMovements(session),
             PadIntoWindow(session),
             StorageCastPair(session),
             ExactReciprocal(session),

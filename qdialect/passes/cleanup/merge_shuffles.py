@@ -33,7 +33,6 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import FlattenOp, GatherOp, ReshapeOp, TransposeOp, make_constant, shape_of
 from qdialect.ops.shapes import DYNAMIC
@@ -149,6 +148,4 @@ class MergeShuffles(RulePass):
     """One gather for reshapes and a transpose that reorder a dimension; see the module."""
 
     name = "merge-shuffles"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (ShuffleToGather(session),)
+    of = (ShuffleToGather,)

@@ -373,9 +373,7 @@ class StorageCastOfConstant(_CastRule):
     """scast(constant) = constant: the same bits under another type."""
 
     name = "storage-cast-of-constant"
-
-    def roots(self) -> Iterable[str]:
-        return (SCastOp.name,)
+    root = SCastOp.name
 
     def cast(self, op: Operation, stored: Array) -> Array | Refusal:
         """The same bits, signless."""
@@ -389,6 +387,7 @@ class DequantizeOfConstant(_CastRule):
     """dequantize(constant) = float constant, as ONNX DequantizeLinear computes it."""
 
     name = "dequantize-of-constant"
+    root = DCastOp.name
 
     def __init__(self, session: QContext, most: int) -> None:
         super().__init__(session)
@@ -444,9 +443,6 @@ class DequantizeOfConstant(_CastRule):
     def _accumulator(self, op: Operation) -> Accumulator | None:
         behavior = self.session.behaviors.get(op)
         return None if behavior is None else behavior.accumulator
-
-    def roots(self) -> Iterable[str]:
-        return (DCastOp.name,)
 
     def cast(self, op: Operation, stored: Array) -> Array | Refusal:
         """(q - z) * s in the expressed type."""

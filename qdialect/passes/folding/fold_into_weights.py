@@ -38,7 +38,6 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.behaviors import Accumulator, AffineFunction
 from qdialect.behaviors.shapes import tensor_type
-from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import constant_array, constant_of, make_constant
 from qdialect.ops.keys import KEY, QPARAMS
@@ -200,6 +199,4 @@ class FoldIntoWeightsPass(RulePass):
     """Folds per-channel affine functions into float weights; see the module."""
 
     name = "fold-into-weights"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (FoldIntoWeights(session),)
+    of = (FoldIntoWeights,)

@@ -26,14 +26,13 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import CONVOLUTIONS, ConstantOp, FullyConnectedOp, constant_of, make_constant
 from qdialect.passes.rule_pass import RulePass, refuse_new
@@ -141,6 +140,4 @@ class FinerWeightsPass(RulePass):
     """Weights of few bits as multiples of a power of two; see the module."""
 
     name = "finer-weights"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (FinerWeights(session),)
+    of = (FinerWeights,)

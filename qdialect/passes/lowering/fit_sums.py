@@ -38,7 +38,7 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.analysis.accumulators import Products, products_of, risk, signed_shift
 from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.context import QContext, session
+from qdialect.context import session
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import constant_of, make_constant
 from qdialect.ops.ports import bias_matches
@@ -242,9 +242,7 @@ class FitSumsPass(RulePass):
     """Weights whose sums fit what the target adds up in; see the module."""
 
     name = "fit-sums"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (FitSums(session),)
+    of = (FitSums,)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass, and say what may still leave its sums."""

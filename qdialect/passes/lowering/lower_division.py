@@ -19,14 +19,11 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import DivOp, MulOp, constant_of
 from qdialect.ops.functions import ReciprocalOp
@@ -40,9 +37,7 @@ class LowerDivision(Rule[Operation]):
     """x / y = x * (1 / y)."""
 
     name = "lower-division"
-
-    def roots(self) -> Iterable[str]:
-        return (DivOp.name,)
+    root = DivOp.name
 
     def match(self, op: Operation) -> Operation | None:
         return op
@@ -74,6 +69,4 @@ class LowerDivisions(RulePass):
     """Divisions that the target has none for, as products; see the module."""
 
     name = "lower-division"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (LowerDivision(session),)
+    of = (LowerDivision,)

@@ -34,10 +34,9 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, inf, isfinite
-from typing import Any
 
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
@@ -192,6 +191,4 @@ class LowerFloatRegions(RulePass):
     """Float regions in integers of 32 bits; see the module."""
 
     name = "lower-float-regions"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (LowerFloatRegion(session),)
+    of = (LowerFloatRegion,)

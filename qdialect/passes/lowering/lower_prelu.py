@@ -27,7 +27,6 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,6 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
-from qdialect.context import QContext
 from qdialect.numerics.arithmetic import Arithmetic
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.ops import MaximumOp, MinimumOp, MulOp, PReluOp
@@ -72,9 +70,7 @@ class PReluToProduct(Rule[_Sloped]):
     """prelu(x, a) = maximum(x, a x); see the module."""
 
     name = "prelu-to-product"
-
-    def roots(self) -> Iterable[str]:
-        return (PReluOp.name,)
+    root = PReluOp.name
 
     def match(self, op: Operation) -> _Sloped | None:
         assert isinstance(op, PReluOp)
@@ -150,6 +146,4 @@ class LowerPRelu(RulePass):
     """PReLU as a product and a maximum, where a target is faster so; see the module."""
 
     name = "lower-prelu"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (PReluToProduct(session),)
+    of = (PReluToProduct,)

@@ -29,7 +29,6 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -101,9 +100,7 @@ class LowerQCast(_LowerCast):
     """qcast -> float arith, scast."""
 
     name = "lower-qcast"
-
-    def roots(self) -> Iterable[str]:
-        return (QCastOp.name,)
+    root = QCastOp.name
 
     def quantized(self, op: CastOp) -> SSAValue:
         """The result."""
@@ -126,9 +123,7 @@ class LowerDCast(_LowerCast):
     """dcast -> scast, integer and float arith."""
 
     name = "lower-dcast"
-
-    def roots(self) -> Iterable[str]:
-        return (DCastOp.name,)
+    root = DCastOp.name
 
     def quantized(self, op: CastOp) -> SSAValue:
         """The operand."""

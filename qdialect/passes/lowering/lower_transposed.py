@@ -30,14 +30,13 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract, Numerics
 from qdialect.ops import (
     Conv2DOp,
@@ -90,9 +89,7 @@ class TransposedToPhases(Rule[_Transposed]):
     """A transposed convolution is a convolution to its phases; see the module."""
 
     name = "transposed-to-phases"
-
-    def roots(self) -> Iterable[str]:
-        return (ConvTranspose2DOp.name,)
+    root = ConvTranspose2DOp.name
 
     def match(self, op: Operation) -> _Transposed | None:
         assert isinstance(op, ConvTranspose2DOp)
@@ -234,6 +231,4 @@ class LowerTransposed(RulePass):
     """Transposed convolutions as convolutions and depth_to_space; see the module."""
 
     name = "lower-transposed"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (TransposedToPhases(session),)
+    of = (TransposedToPhases,)

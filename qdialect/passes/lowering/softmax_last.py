@@ -21,7 +21,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,13 +42,11 @@ class SoftmaxAlongLast(Rule[SoftmaxOp]):
     """softmax_d(x) = transpose(softmax_last(transpose(x))); see the module."""
 
     name = "softmax-along-last"
+    root = SoftmaxOp.name
 
     def __init__(self, session: QContext, where: Where) -> None:
         super().__init__(session)
         self._everywhere = where == "all"
-
-    def roots(self) -> Iterable[str]:
-        return (SoftmaxOp.name,)
 
     def match(self, op: Operation) -> SoftmaxOp | None:
         assert isinstance(op, SoftmaxOp)

@@ -29,15 +29,13 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.ir import Operation
 
 from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.behaviors import PortKind
-from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.passes.rescale.absorption import (
     Down,
@@ -62,9 +60,7 @@ class CombineUp(Rule[_Up]):
     """rescale_{b->c}(op_b(x)) = op_c(x), one rounding less; see the module."""
 
     name = "combine-up"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def match(self, op: Operation) -> _Up | None:
         assert isinstance(op, RescaleOp)
@@ -139,6 +135,4 @@ class CombineRescale(RulePass):
     """Absorb rescales into requantizing ops; see the module."""
 
     name = "combine-rescale"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (JoinSum(session), CombineUp(session), CombineDown(session))
+    of = (JoinSum, CombineUp, CombineDown)

@@ -11,7 +11,7 @@ says which.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -87,14 +87,12 @@ class FixRescale(Rule[RescaleOp]):
     """real form -> fixed-point form with `bits`-bit multipliers."""
 
     name = "fix-rescale"
+    root = RescaleOp.name
 
     def __init__(self, session: QContext, bits: int, rounding: Rounding | None) -> None:
         super().__init__(session)
         self.bits = bits
         self.rounding = rounding
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
 
     def match(self, op: Operation) -> RescaleOp | None:
         assert isinstance(op, RescaleOp)
@@ -148,13 +146,11 @@ class UnfixRescale(Rule[RescaleOp]):
     """
 
     name = "unfix-rescale"
+    root = RescaleOp.name
 
     def __init__(self, session: QContext, rounding: Rounding | None) -> None:
         super().__init__(session)
         self.rounding = rounding
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
 
     def match(self, op: Operation) -> RescaleOp | None:
         assert isinstance(op, RescaleOp)

@@ -19,7 +19,7 @@ which rounds twice on the way; exact if it comes out equal on all codes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -58,9 +58,7 @@ class RescaleToArith(Rule[RescaleOp]):
     """rescale -> scast, integer arith, scast."""
 
     name = "rescale-to-arith"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def match(self, op: Operation) -> RescaleOp | None:
         assert isinstance(op, RescaleOp)
@@ -195,9 +193,7 @@ class RescaleToCasts(Rule[RescaleOp]):
     """rescale -> qcast(dcast(q))."""
 
     name = "rescale-to-casts"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def match(self, op: Operation) -> RescaleOp | None:
         assert isinstance(op, RescaleOp)

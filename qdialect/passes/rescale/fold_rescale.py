@@ -26,7 +26,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -58,9 +58,7 @@ class IdentityRescale(Rule[RescaleOp]):
     """rescale to the type it comes from changes nothing."""
 
     name = "identity-rescale"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def match(self, op: Operation) -> RescaleOp | None:
         assert isinstance(op, RescaleOp)
@@ -84,9 +82,7 @@ class RescaleOfRescale(Rule[Pair]):
     """rescale_{b->c}(rescale_{a->b}(q)) = rescale_{a->c}(q); see `pair_contract`."""
 
     name = "rescale-of-rescale"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def match(self, op: Operation) -> Pair | None:
         assert isinstance(op, RescaleOp)
@@ -116,9 +112,7 @@ class RescaleOfQuantize(Rule[Pair]):
     """rescale_{b->c}(quantize_b(x)) = quantize_c(x); see `pair_contract`."""
 
     name = "rescale-of-quantize"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def match(self, op: Operation) -> Pair | None:
         assert isinstance(op, RescaleOp)
@@ -152,9 +146,7 @@ class RescaleOfConstant(Rule[RescaleOp]):
     """A rescaled constant is a constant, computed as the source does."""
 
     name = "rescale-of-constant"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def match(self, op: Operation) -> RescaleOp | None:
         assert isinstance(op, RescaleOp)

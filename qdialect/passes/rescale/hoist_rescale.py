@@ -20,9 +20,8 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
@@ -30,7 +29,6 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
 from qdialect.behaviors import Behavior
 from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
-from qdialect.context import QContext
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.passes.rescale.passing import is_passable, passage, rescaled_to, same_order
 from qdialect.passes.rescale.runs import HoistPastRun
@@ -60,9 +58,7 @@ class HoistThroughTied(Rule[_Rescaled]):
     """rescale(f(x)) = f(rescale(x)); see the module."""
 
     name = "hoist-through-tied"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def accepts(self, behavior: Behavior) -> bool:
         """Whether the rule is about ops with this declaration."""
@@ -170,6 +166,4 @@ class HoistRescale(RulePass):
     """Move rescales above movement and order-preserving ops; see the module."""
 
     name = "hoist-rescale"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (HoistPastRun(session), HoistThroughTied(session), HoistThroughBounded(session))
+    of = (HoistPastRun, HoistThroughTied, HoistThroughBounded)

@@ -21,7 +21,6 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -57,9 +56,7 @@ class JoinSum(Rule[_Sum]):
     """The rule; see the module."""
 
     name = "join-sum"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def match(self, op: Operation) -> _Sum | None:
         assert isinstance(op, RescaleOp)

@@ -258,9 +258,7 @@ class HoistPastRun(RescalesPastRun):
     """rescales above the ops of a run, each of which reads one value; see the module."""
 
     name = "hoist-past-run"
-
-    def roots(self) -> Iterable[str]:
-        return (RescaleOp.name,)
+    root = RescaleOp.name
 
     def match(self, op: Operation) -> Run | None:
         assert isinstance(op, RescaleOp)

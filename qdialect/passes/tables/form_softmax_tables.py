@@ -31,7 +31,6 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +40,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import DivOp, ReduceMaxOp, ReduceSumOp, SoftmaxOp, SubOp, TableOp, make_constant
@@ -71,9 +69,7 @@ class SoftmaxByTables(Rule[_Softmax]):
     """softmax(x) = n[x - max] / sum(e[x - max]); see the module."""
 
     name = "softmax-by-tables"
-
-    def roots(self) -> Iterable[str]:
-        return (SoftmaxOp.name,)
+    root = SoftmaxOp.name
 
     def match(self, op: Operation) -> _Softmax | None:
         assert isinstance(op, SoftmaxOp)
@@ -167,6 +163,4 @@ class FormSoftmaxTables(RulePass):
     """Softmax of codes by lookups and one division; see the module."""
 
     name = "form-softmax-tables"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (SoftmaxByTables(session),)
+    of = (SoftmaxByTables,)

@@ -37,7 +37,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -329,6 +329,4 @@ class FormTables(RulePass):
     """Turn elementwise chains on codes into lookup tables; see the module."""
 
     name = "form-tables"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (ChainToTable(session), FunctionOfMovedTable(session))
+    of = (ChainToTable, FunctionOfMovedTable)
