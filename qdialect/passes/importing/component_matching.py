@@ -20,9 +20,11 @@ from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from numpy.typing import NDArray
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
+from qdialect.analysis.codes import constant_values
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.ops import AddOp, DivOp, MulOp, NNOp, SliceOp, SqueezeOp, constant_of
@@ -30,7 +32,10 @@ from qdialect.ops.components import Build, Pieces, built
 from qdialect.ops.functions import PowOp
 from qdialect.ops.shapes import normalize_axes
 from qdialect.passes.constant_scalars import scalar_of
-from qdialect.quant import DCastOp, QCastOp, UniformType, quant_element
+from qdialect.passes.folding.constant_evaluation import dequantize
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, quant_element, with_element
+from qdialect.quant.elements import expressed_type
+from qdialect.rewrite import Refusal
 
 #: constants in files are rounded to f32, and differently by each exporter
 _CLOSE = 2.0**-22
@@ -38,17 +43,28 @@ _CLOSE = 2.0**-22
 _Leaf = SSAValue | float
 
 
+def as_float(kind: Attribute) -> Attribute:
+    """The type of what values of a type are worth."""
+    element = quant_element(kind)
+    return kind if element is None else with_element(kind, expressed_type(element.qparams))
+
+
 def unrounded(value: SSAValue) -> SSAValue:
-    """The float that a dequantized one was before it was quantized, if it was."""
-    while isinstance(value.owner, DCastOp) and isinstance(value.owner.input.owner, QCastOp):
-        value = value.owner.input.owner.input
-    return value
+    """What a value was before it was quantized and dequantized, or rescaled, if it was."""
+    while True:
+        op = value.owner
+        if isinstance(op, DCastOp) and isinstance(op.input.owner, QCastOp):
+            value = op.input.owner.input
+        elif isinstance(op, RescaleOp):
+            value = op.operands[0]
+        else:
+            return value
 
 
 def rounded(value: SSAValue) -> SSAValue:
-    """What a value that is only quantized and dequantized is then."""
+    """What a value that is only quantized and dequantized, or rescaled, is then."""
     while (use := value.first_use) is not None and value.has_one_use():
-        if not isinstance(use.operation, QCastOp | DCastOp):
+        if not isinstance(use.operation, QCastOp | DCastOp | RescaleOp):
             break
         value = use.operation.results[0]
     return value
@@ -56,9 +72,23 @@ def rounded(value: SSAValue) -> SSAValue:
 
 def number_of(value: SSAValue, session: QContext) -> Fraction | None:
     """The one real number that a constant, or one behind a dequantize, holds everywhere."""
-    if isinstance(value.owner, DCastOp) and constant_of(value.owner.input) is not None:
-        value = value.owner.input
-    return scalar_of(value, session)
+    return scalar_of(_stored(value), session)
+
+
+def numbers_of(value: SSAValue, session: QContext) -> NDArray[Any] | None:
+    """The floats that a constant, or one behind a dequantize, is worth."""
+    value = _stored(value)
+    array = constant_values(value, session)
+    if array is None or quant_element(value.type) is None:
+        return array
+    found = dequantize(array, value)
+    return None if isinstance(found, Refusal) else found
+
+
+def _stored(value: SSAValue) -> SSAValue:
+    """The codes of a dequantized constant."""
+    owner = value.owner
+    return owner.input if isinstance(owner, DCastOp) and constant_of(owner.input) else value
 
 
 @dataclass
@@ -77,8 +107,11 @@ class Match:
     is_rounded: bool
 
     def piece(self, role: str) -> SSAValue | None:
-        """The value of a piece, if it is one value in the graph."""
-        return self.values.get(self.roles[role]) if role in self.roles else None
+        """The value of a piece, as it is stored, if it is one value in the graph."""
+        value = self.values.get(self.roles[role]) if role in self.roles else None
+        if value is None or quant_element(value.type) is None:
+            return value
+        return rounded(value)
 
     def others(self, result: SSAValue) -> list[Operation]:
         """The ops that compute what is neither `result` nor of a role, constants left out."""
@@ -89,7 +122,7 @@ class Match:
             if not isinstance(pattern, BlockArgument)
             and value not in named
             and isinstance(value.owner, Operation)
-            and not isinstance(value.owner, DCastOp)
+            and not isinstance(value.owner, DCastOp | RescaleOp)
             and not value.owner.has_trait(ConstantLike, value_if_unregistered=False)
         ]
 
@@ -112,7 +145,10 @@ def _find(
     matched = _Matching(session).run(final[0], result)
     if matched is None:
         return None
-    operands = [matched.bound.get(argument) for argument in block.args]
+    operands = [
+        matched.bound.get(operand) if isinstance(operand, BlockArgument) else operand
+        for operand in probe.operands
+    ]
     known = [operand for operand in operands if operand is not None]
     if len(known) != len(operands):
         return None
@@ -137,28 +173,26 @@ def match_of(
     }
     types: dict[str, UniformType] = {}
     for role, values in found.items():
-        elements = [
-            quant_element(quantize.result.type)
-            for value in values
-            for quantize in casts.get(value, ())
-        ]
+        stored = [[op.results[0] for op in casts[v]] if v in casts else [v] for v in values]
+        elements = [quant_element(value.type) for group in stored for value in group]
         element = elements[0] if len(elements) == len(values) and elements else None
         if element is not None and elements.count(element) == len(elements):
             types[role] = element
     roles = {role: group[0] for role, group in pieces.items()}
-    return Match(operands, bound, roles, inexact, closed, types, bool(casts))
+    is_rounded = bool(casts) or any(quant_element(value.type) for value in results)
+    return Match(operands, bound, roles, inexact, closed, types, is_rounded)
 
 
 def _casts(
     bound: Mapping[SSAValue, SSAValue], results: Sequence[SSAValue]
-) -> Mapping[SSAValue, Sequence[QCastOp]]:
+) -> Mapping[SSAValue, Sequence[Operation]]:
     """What rounds the pieces on the way, by value."""
-    found: dict[SSAValue, list[QCastOp]] = {}
+    found: dict[SSAValue, list[Operation]] = {}
     for pattern, value in bound.items():
         if isinstance(pattern, BlockArgument) or value in results:
             continue
         users = [use.operation for use in value.uses]
-        quantizes = [user for user in users if isinstance(user, QCastOp)]
+        quantizes = [user for user in users if isinstance(user, QCastOp | RescaleOp)]
         if quantizes:
             found[value] = list(dict.fromkeys(quantizes))
     return found
@@ -167,7 +201,7 @@ def _casts(
 def _is_closed(
     bound: Mapping[SSAValue, SSAValue],
     results: Sequence[SSAValue],
-    casts: Mapping[SSAValue, Sequence[QCastOp]],
+    casts: Mapping[SSAValue, Sequence[Operation]],
 ) -> bool:
     """Whether nothing else uses what the pieces compute on the way; slices of operands may be
     used."""
@@ -178,7 +212,7 @@ def _is_closed(
     }
     for quantize in (quantize for group in casts.values() for quantize in group):
         inner.add(quantize)
-        users = [use.operation for use in quantize.result.uses]
+        users = [use.operation for use in quantize.results[0].uses]
         inner.update(user for user in users if isinstance(user, DCastOp))
     arguments = {v for pattern, v in bound.items() if isinstance(pattern, BlockArgument)}
     for op in inner:
@@ -209,7 +243,7 @@ class _Matching:
         if isinstance(pattern, BlockArgument):
             if pattern in self.bound:
                 return self if self.bound[pattern] is value else None
-            same = pattern.type == value.type
+            same = pattern.type == as_float(value.type)
             return self._with(pattern, value) if same else None
         value = unrounded(value)
         if pattern in self.bound:
@@ -217,7 +251,9 @@ class _Matching:
         op = pattern.owner
         assert isinstance(op, Operation)
         if op.has_trait(ConstantLike, value_if_unregistered=False):
-            return self._constant(pattern, _number(value, self.session))
+            if (found := self._constant(pattern, _number(value, self.session))) is not None:
+                return found
+            return self if self._is_array(pattern, value) else None
         if isinstance(op, MulOp):
             return self._product(pattern, value)
         other = value.owner
@@ -246,6 +282,15 @@ class _Matching:
         if expected is None or number is None or not _is_close(number, expected):
             return None
         return _Matching(self.session, self.bound, self.inexact or number != expected)
+
+    def _is_array(self, pattern: SSAValue, value: SSAValue) -> bool:
+        """Whether a constant holds the numbers of the pattern's, of which it may be a row."""
+        one, other = numbers_of(pattern, self.session), numbers_of(value, self.session)
+        if one is None or other is None or one.size != other.size:
+            return False
+        rank = max(one.ndim, other.ndim)
+        shapes = {(*(1,) * (rank - array.ndim), *array.shape) for array in (one, other)}
+        return len(shapes) == 1 and bool((one.ravel() == other.ravel()).all())
 
     def _product(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
         factors = list(_factors(pattern))
