@@ -135,9 +135,9 @@ def _joined(observed: Sequence[Observed], block: Block, ctx: QContext) -> list[O
     for entry in observed:
         for key in entry.keys:
             name = shared_key(key, ctx.components)
-            first = next(iter(values.get(name, ())), entry.value)
-            same = shape_of(first) and shape_of(first)[1:] == shape_of(entry.value)[1:]
-            values.setdefault(name if same else key, {})[entry.value] = None
+            if name != key and (first := next(iter(values.get(name, ())), None)) is not None:
+                name = name if shape_of(first)[1:] == shape_of(entry.value)[1:] else key
+            values.setdefault(name, {})[entry.value] = None
     for op in block.ops:
         if op.has_trait(ConstantLike, value_if_unregistered=False):
             for key in {shared_key(key, ctx.components) for key in keys_of(op)} & values.keys():

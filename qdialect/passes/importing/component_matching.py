@@ -15,7 +15,7 @@ quantize and a dequantize stands for their operand.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import permutations
 from typing import Any
@@ -27,7 +27,7 @@ from xdsl.traits import ConstantLike
 from qdialect.analysis.codes import constant_values
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.ops import AddOp, DivOp, MulOp, NNOp, SliceOp, SqueezeOp, constant_of
+from qdialect.ops import AddOp, DivOp, MulOp, NNOp, SliceOp, SqueezeOp, constant_of, keys_of
 from qdialect.ops.components import Build, Pieces, built
 from qdialect.ops.functions import PowOp
 from qdialect.ops.shapes import normalize_axes
@@ -39,6 +39,8 @@ from qdialect.rewrite import Refusal
 
 #: constants in files are rounded to f32, and differently by each exporter
 _CLOSE = 2.0**-22
+_NEAR = 3
+"""So many pieces at least, and half of them, are there in what is nearly a composite."""
 
 _Leaf = SSAValue | float
 
@@ -123,35 +125,45 @@ class Match:
             and value not in named
             and isinstance(value.owner, Operation)
             and not isinstance(value.owner, DCastOp | RescaleOp)
-            and not value.owner.has_trait(ConstantLike, value_if_unregistered=False)
+            and not _is_constant(value.owner)
         ]
 
 
-def find(probe: Operation, block: Block, result: SSAValue, session: QContext) -> Match | None:
-    """`result` as what `probe` (in `block`, on its arguments) computes, or None."""
-    components = session.components[probe.name]
-    builds = (components.build, *components.also)  # its own program, and those that files have
-    matches = (_find(build, probe, block, result, session) for build in builds)
-    return next((found for found in matches if found is not None), None)
+@dataclass
+class Miss:
+    """How far a graph has the pieces of a composite: how many of them, and what is not so."""
+
+    matched: int = 0
+    reason: str = ""
+
+
+def find(probe: Operation, block: Block, result: SSAValue, session: QContext) -> Match | Miss:
+    """`result` as what `probe` (in `block`, on its arguments) computes; else what is not so, with
+    no reason where less than half of its pieces are there."""
+    components, best = session.components[probe.name], Miss()
+    # Its own program, and those that files have.
+    for build in (components.build, *components.also):
+        found = _find(build, probe, block, result, session)
+        if isinstance(found, Match):
+            return found
+        best = max(best, found, key=lambda miss: miss.matched)
+    return best
 
 
 def _find(
     build: Build, probe: Operation, block: Block, result: SSAValue, session: QContext
-) -> Match | None:
+) -> Match | Miss:
     pieces = Pieces(probe, session.blobs, {}, session.target.most_pieces)
+    before = set(block.ops)
     final = built(build, probe, pieces)
     if final is None:
-        return None
-    matched = _Matching(session).run(final[0], result)
-    if matched is None:
-        return None
-    operands = [
-        matched.bound.get(operand) if isinstance(operand, BlockArgument) else operand
-        for operand in probe.operands
-    ]
-    known = [operand for operand in operands if operand is not None]
-    if len(known) != len(operands):
-        return None
+        return Miss()
+    start = _Matching(session)
+    matched = start.run(final[0], result)
+    if matched is None or not matched.bound.keys() >= set(block.args):
+        count = sum(not _is_constant(op) for op in block.ops if op not in before)
+        return start.miss if start.miss.matched >= max(_NEAR, count / 2) else Miss()
+    known = [matched.bound.get(operand, operand) for operand in probe.operands]
     inexact = matched.inexact or pieces.rounds_constants
     return match_of(known, matched.bound, pieces.values, (result,), inexact)
 
@@ -218,7 +230,7 @@ def _is_closed(
     for op in inner:
         if any(result in results for result in op.results) or _is_slice(op, arguments):
             continue
-        if op.has_trait(ConstantLike, value_if_unregistered=False):
+        if _is_constant(op):
             continue
         if any(use.operation not in inner for value in op.results for use in value.uses):
             return False
@@ -237,20 +249,31 @@ class _Matching:
     session: QContext
     bound: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     inexact: bool = False
+    #: how many pieces are above, of the one that is compared
+    depth: int = 0
+    miss: Miss = field(default_factory=Miss)
 
     def run(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
         """Bound further so that `value` is what `pattern` says, or None."""
+        found = self._run(pattern, value)
+        if found is None:
+            matched = self.depth + sum(isinstance(v.owner, Operation) for v in self.bound)
+            if matched > self.miss.matched:
+                self.miss.matched, self.miss.reason = matched, _difference(pattern, value)
+        return found
+
+    def _run(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
         if isinstance(pattern, BlockArgument):
             if pattern in self.bound:
                 return self if self.bound[pattern] is value else None
             same = pattern.type == as_float(value.type)
-            return self._with(pattern, value) if same else None
+            return replace(self, bound={**self.bound, pattern: value}) if same else None
         value = unrounded(value)
         if pattern in self.bound:
             return self if self.bound[pattern] is value else None
         op = pattern.owner
         assert isinstance(op, Operation)
-        if op.has_trait(ConstantLike, value_if_unregistered=False):
+        if _is_constant(op):
             if (found := self._constant(pattern, _number(value, self.session))) is not None:
                 return found
             return self if self._is_array(pattern, value) else None
@@ -266,22 +289,19 @@ class _Matching:
         if isinstance(op, AddOp):
             orders.append((other.operands[1], other.operands[0]))
         for operands in orders:
-            found: _Matching | None = self
+            found: _Matching | None = replace(self, depth=self.depth + 1)
             for inner, actual in zip(op.operands, operands, strict=True):
                 found = found and found.run(inner, actual)
             if found is not None:
-                inexact = found.inexact or not same
-                return _Matching(self.session, {**found.bound, pattern: value}, inexact)
+                bound, inexact = {**found.bound, pattern: value}, found.inexact or not same
+                return replace(self, bound=bound, inexact=inexact)
         return None
-
-    def _with(self, pattern: SSAValue, value: SSAValue) -> _Matching:
-        return _Matching(self.session, {**self.bound, pattern: value}, self.inexact)
 
     def _constant(self, pattern: SSAValue, number: float | None) -> _Matching | None:
         expected = _number(pattern, self.session)
         if expected is None or number is None or not _is_close(number, expected):
             return None
-        return _Matching(self.session, self.bound, self.inexact or number != expected)
+        return replace(self, inexact=self.inexact or number != expected)
 
     def _is_array(self, pattern: SSAValue, value: SSAValue) -> bool:
         """Whether a constant holds the numbers of the pattern's, of which it may be a row."""
@@ -296,7 +316,7 @@ class _Matching:
         factors = list(_factors(pattern))
         for leaves, products in _splits(value, len(factors), self.session):
             for order in permutations(range(len(factors))):
-                found: _Matching | None = self
+                found: _Matching | None = replace(self, depth=self.depth + 1)
                 for index, leaf in zip(order, leaves, strict=True):
                     if found is None:
                         break
@@ -304,18 +324,30 @@ class _Matching:
                 if found is not None:
                     bound = _bound_products(pattern, products, order)
                     bound |= {**found.bound, pattern: value}
-                    return _Matching(self.session, bound, found.inexact)
+                    return replace(self, bound=bound, inexact=found.inexact)
         return None
 
     def _factor(self, pattern: SSAValue, leaf: _Leaf) -> _Matching | None:
         if isinstance(leaf, SSAValue):
             return self.run(pattern, leaf)
-        owner = pattern.owner
-        is_constant = isinstance(owner, Operation) and owner.has_trait(
-            ConstantLike, value_if_unregistered=False
-        )
-        found = self._constant(pattern, leaf) if is_constant else None
-        return found and _Matching(self.session, found.bound, True)
+        found = self._constant(pattern, leaf) if _is_constant(pattern.owner) else None
+        return found and replace(found, inexact=True)
+
+
+def _is_constant(op: Operation | Block) -> bool:
+    return isinstance(op, Operation) and op.has_trait(ConstantLike, value_if_unregistered=False)
+
+
+def _difference(pattern: SSAValue, value: SSAValue) -> str:
+    """Why a value is not that of the pattern, for people."""
+    if isinstance(pattern, BlockArgument):
+        return f"{value.type} stands where it takes {pattern.type}, or the same value as elsewhere"
+    op, wanted = unrounded(value).owner, pattern.owner
+    assert isinstance(wanted, Operation)
+    found = f"'{op.name}'" if isinstance(op, Operation) else "an argument"
+    at = "".join(f" at '{key}'" for key in keys_of(op)) if isinstance(op, Operation) else ""
+    expected = "a number, or another" if _is_constant(wanted) else f"'{wanted.name}'"
+    return f"{found}{at} stands where its pieces have {expected}"
 
 
 def _number(value: SSAValue, session: QContext) -> float | None:

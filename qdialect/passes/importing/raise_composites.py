@@ -75,7 +75,7 @@ from qdialect.ops.component_keys import (
 from qdialect.ops.component_qparams import component_types, hold_types, result_role
 from qdialect.ops.keys import KEY, PIECE_KEYS, QPARAMS
 from qdialect.ops.movement import UnsqueezeOp
-from qdialect.passes.importing.component_matching import Match, as_float, find, numbers_of
+from qdialect.passes.importing.component_matching import Match, Miss, as_float, find, numbers_of
 from qdialect.passes.importing.composite_probes import PROBES
 from qdialect.passes.importing.recurrent_matching import Layer, find_layer
 from qdialect.passes.lowering.lower_composites import is_accumulator
@@ -303,7 +303,7 @@ class RaiseBias(Rule[_Biased]):
 class _Raised:
     root: Operation
     probe: NNOp
-    found: Match
+    found: Match | Miss
 
 
 class RaiseFunction(Rule[_Raised]):
@@ -315,7 +315,7 @@ class RaiseFunction(Rule[_Raised]):
         return tuple(PROBES)
 
     def match(self, op: Operation) -> _Raised | None:
-        result = op.results[0]
+        result, near, most = op.results[0], None, 0
         for kind, operands, properties in PROBES[op.name](op, self.session):
             constants = [each for each in operands if isinstance(each, ConstantOp)]
             types = [as_float(each) for each in operands if isinstance(each, Attribute)]
@@ -328,11 +328,16 @@ class RaiseFunction(Rule[_Raised]):
                 continue  # the pieces broadcast, or have shapes that the op does not take
             block.add_op(probe)
             found = find(probe, block, result, self.session)
-            if found is not None and probe.results[0].type == as_float(result.type):
+            if isinstance(found, Match) and probe.results[0].type == as_float(result.type):
                 return _Raised(_rescaled(op), probe, found)
-        return None
+            if isinstance(found, Miss) and found.matched > most:
+                near, most = _Raised(op, probe, found), found.matched
+        return near
 
     def check(self, match: _Raised) -> Contract | Refusal:
+        if isinstance(match.found, Miss):
+            reason = f"no '{match.probe.name}', though nearly: {match.found.reason}"
+            return Refusal("nearly", reason)
         if not match.found.is_closed:
             return Refusal("multi-use", f"a piece of '{match.probe.name}' is also used elsewhere")
         *_, new = built = self._build(match)
@@ -352,6 +357,7 @@ class RaiseFunction(Rule[_Raised]):
     def _build(self, match: _Raised) -> list[Operation]:
         """The op, and before it its constants: those of the probe, and floats that it takes."""
         probe, found, result = match.probe, match.found, match.root.results[0]
+        assert isinstance(found, Match)
         behavior, operands = self.session.behaviors.get(probe), list[SSAValue]()
         constants: list[Operation] = []
         for number, operand in enumerate(found.operands):
@@ -374,6 +380,7 @@ class RaiseFunction(Rule[_Raised]):
 
     def rewrite(self, match: _Raised, rewriter: Rewriter) -> None:
         probe, found, result = match.probe, match.found, match.root.results[0]
+        assert isinstance(found, Match)
         *constants, new = self._build(match)
         for constant in constants:
             rewriter.insert(constant, match.root)
