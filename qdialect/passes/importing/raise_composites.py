@@ -408,8 +408,6 @@ class RaiseRecurrent(Rule[Layer]):
 
     def match(self, op: Operation) -> Layer | None:
         assert isinstance(op, ConcatOp)
-        if qparams_of(op.results[0]) is not None:
-            return None
         return find_layer(op, self.session)
 
     def check(self, match: Layer) -> Contract | Refusal:
@@ -417,7 +415,10 @@ class RaiseRecurrent(Rule[Layer]):
         try:
             if not match.match.is_closed:
                 return Refusal("multi-use", f"a piece of '{new.name}' is also used elsewhere")
-            if (refusal := _refuse_raised(new, self.session)) is not None:
+            refusal = _refuse_raised(new, self.session)
+            if refusal is None and qparams_of(new.results[0]) is not None:
+                refusal = _refuse_types(new, self.session)
+            if refusal is not None:
                 return refusal
             if match.match.is_rounded:
                 note = "what the pieces were rounded to on the way is not applied"
@@ -427,7 +428,15 @@ class RaiseRecurrent(Rule[Layer]):
             erase_new([new])
 
     def _build(self, match: Layer) -> Operation:
-        return match.kind(*match.operands, **match.properties)
+        types = [value.type for value in match.results]
+        new = match.kind.create(
+            operands=match.operands, result_types=types, properties=dict(match.properties)
+        )
+        if "rounding" in new.properties:
+            pieces = (op for group in match.pieces.values() for op, _ in group)
+            rounds = next(op for op in pieces if "rounding" in op.properties)
+            new.properties["rounding"] = StringAttr(rounding_of(rounds).value)
+        return new
 
     def rewrite(self, match: Layer, rewriter: Rewriter) -> None:
         new, session = self._build(match), self.session
@@ -444,9 +453,8 @@ class RaiseRecurrent(Rule[Layer]):
                 _result_type(op, session) if inner is None else component_types(op).get(inner)
                 for op, inner in pieces
             }
-            types[role] = match.match.types.get(role) or (
-                elements.pop() if len(elements) == 1 else None
-            )
+            held = elements.pop() if len(elements) == 1 else None
+            types[role] = held or match.match.types.get(role)
             every = (keys_of(op) if inner is None else role_keys(op, inner) for op, inner in pieces)
             names = (shared_key(key, session.components) for names in every for key in names)
             keys[role] = tuple(dict.fromkeys(names))
