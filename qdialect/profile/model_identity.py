@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,15 +149,19 @@ def form_of(module: ModuleOp, ctx: QContext) -> ModelIdentity:
 def kept_identity(module: ModuleOp, ctx: QContext, passes: Sequence[ModulePass]) -> Generator[None]:
     """Let a float model hold which it was before `passes`, which are run inside: unless one of them
     says that it `changes_ranges`."""
-    changes = any(getattr(each, "changes_ranges", False) for each in passes)
-    before = None if changes or not _has_ranges(module) else _known(identify, module, ctx)
+    before = None
+    with suppress(QError):  # it is no model
+        if _has_ranges(module) and not any(getattr(p, "changes_ranges", False) for p in passes):
+            before = identify(module, ctx)
     yield
     module.attributes.pop(MODEL, None)
-    after = _known(form_of, module, ctx) if before and _has_ranges(module) else None
-    if before and after and before.digest != after.digest:
-        ops = DictionaryAttr({key: StringAttr(text) for key, text in before.ops.items()})
-        held = DictionaryAttr({"form": StringAttr(after.digest), "ops": ops})
-        module.attributes[MODEL] = held
+    with suppress(QError):
+        if before is None or not _has_ranges(module):
+            return
+        form = form_of(module, ctx).digest
+        if form != before.digest:
+            ops = DictionaryAttr({key: StringAttr(text) for key, text in before.ops.items()})
+            module.attributes[MODEL] = DictionaryAttr({"form": StringAttr(form), "ops": ops})
 
 
 def _has_ranges(module: ModuleOp) -> bool:
@@ -165,15 +169,6 @@ def _has_ranges(module: ModuleOp) -> bool:
     values = (value for op in module.walk() for value in op.results)
     has_keys = any(KEY in op.attributes for op in module.walk())
     return has_keys and not any(quant_element(value.type) for value in values)
-
-
-def _known(
-    of: Callable[[ModuleOp, QContext], ModelIdentity], module: ModuleOp, ctx: QContext
-) -> ModelIdentity | None:
-    """The identity of a module, if it is a model."""
-    with suppress(QError):
-        return of(module, ctx)
-    return None
 
 
 def _counts(op: Operation, ctx: QContext) -> bool:

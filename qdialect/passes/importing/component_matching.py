@@ -99,7 +99,8 @@ class Match:
 
     operands: list[SSAValue]
     values: dict[SSAValue, SSAValue]
-    roles: Mapping[str, SSAValue]
+    pieces: Mapping[str, Sequence[SSAValue]]
+    results: Sequence[SSAValue]
     inexact: bool
     #: whether nothing else uses what is computed on the way
     is_closed: bool
@@ -110,14 +111,15 @@ class Match:
 
     def piece(self, role: str) -> SSAValue | None:
         """The value of a piece, as it is stored, if it is one value in the graph."""
-        value = self.values.get(self.roles[role]) if role in self.roles else None
+        value = self.values.get(self.pieces[role][0]) if role in self.pieces else None
         if value is None or quant_element(value.type) is None:
             return value
         return rounded(value)
 
-    def others(self, result: SSAValue) -> list[Operation]:
-        """The ops that compute what is neither `result` nor of a role, constants left out."""
-        named = {self.values.get(pattern) for pattern in self.roles.values()} | {result}
+    def others(self) -> list[Operation]:
+        """The ops that compute what is neither a result nor of a role, constants left out."""
+        named = {self.values.get(v) for group in self.pieces.values() for v in group}
+        named.update(self.results)
         return [
             value.owner
             for pattern, value in self.values.items()
@@ -190,9 +192,8 @@ def match_of(
         element = elements[0] if len(elements) == len(values) and elements else None
         if element is not None and elements.count(element) == len(elements):
             types[role] = element
-    roles = {role: group[0] for role, group in pieces.items()}
     is_rounded = bool(casts) or any(quant_element(value.type) for value in results)
-    return Match(operands, bound, roles, inexact, closed, types, is_rounded)
+    return Match(operands, bound, pieces, results, inexact, closed, types, is_rounded)
 
 
 def _casts(
@@ -201,12 +202,10 @@ def _casts(
     """What rounds the pieces on the way, by value."""
     found: dict[SSAValue, list[Operation]] = {}
     for pattern, value in bound.items():
-        if isinstance(pattern, BlockArgument) or value in results:
-            continue
-        users = [use.operation for use in value.uses]
+        users = dict.fromkeys(use.operation for use in value.uses)
         quantizes = [user for user in users if isinstance(user, QCastOp | RescaleOp)]
-        if quantizes:
-            found[value] = list(dict.fromkeys(quantizes))
+        if quantizes and not isinstance(pattern, BlockArgument) and value not in results:
+            found[value] = quantizes
     return found
 
 
@@ -228,9 +227,8 @@ def _is_closed(
         inner.update(user for user in users if isinstance(user, DCastOp))
     arguments = {v for pattern, v in bound.items() if isinstance(pattern, BlockArgument)}
     for op in inner:
-        if any(result in results for result in op.results) or _is_slice(op, arguments):
-            continue
-        if _is_constant(op):
+        is_end = any(result in results for result in op.results)
+        if is_end or _is_slice(op, arguments) or _is_constant(op):
             continue
         if any(use.operation not in inner for value in op.results for use in value.uses):
             return False

@@ -241,7 +241,7 @@ class RaiseBias(Rule[_Biased]):
         new = self._build(match)
         if new is None:
             return Refusal("shape", "what is added is not one number per output channel")
-        refusal = _refuse_raised(new[-1], self.session) or _refuse_types(new[-1], self.session)
+        refusal = _refuse_new(new[-1], self.session)
         erase_new(new)
         return refusal or in_reals(match.add)
 
@@ -338,21 +338,7 @@ class RaiseFunction(Rule[_Raised]):
         if isinstance(match.found, Miss):
             reason = f"no '{match.probe.name}', though nearly: {match.found.reason}"
             return Refusal("nearly", reason)
-        if not match.found.is_closed:
-            return Refusal("multi-use", f"a piece of '{match.probe.name}' is also used elsewhere")
-        *_, new = built = self._build(match)
-        refusal = _refuse_raised(new, self.session)
-        if refusal is None and qparams_of(new.results[0]) is not None:
-            refusal = _refuse_types(new, self.session)
-        erase_new(built)
-        if refusal is not None:
-            return refusal
-        if match.found.is_rounded:
-            note = "what the pieces were rounded to on the way is not applied"
-            return Contract(Numerics.RELAXED, inf, note)
-        if match.found.inexact:
-            return Contract(Numerics.TIES, note="constants are not exactly the function's")
-        return in_reals(match.root)
+        return _verdict(self._build(match), match.found, self.session)
 
     def _build(self, match: _Raised) -> list[Operation]:
         """The op, and before it its constants: those of the probe, and floats that it takes."""
@@ -390,7 +376,7 @@ class RaiseFunction(Rule[_Raised]):
         if roles and found.types.keys() >= set(roles) and quant_element(result.type) is None:
             hold_types(new, {role: found.types[role] for role in roles})
         rewriter.insert(new, match.root, keep=match.root)
-        _keep_keys(new, self.session, match.root, pieces, found.others(result))
+        _keep_keys(new, self.session, match.root, pieces, found.others())
         rewriter.replace(match.root, new.results)
 
 
@@ -411,21 +397,7 @@ class RaiseRecurrent(Rule[Layer]):
         return find_layer(op, self.session)
 
     def check(self, match: Layer) -> Contract | Refusal:
-        new = self._build(match)
-        try:
-            if not match.match.is_closed:
-                return Refusal("multi-use", f"a piece of '{new.name}' is also used elsewhere")
-            refusal = _refuse_raised(new, self.session)
-            if refusal is None and qparams_of(new.results[0]) is not None:
-                refusal = _refuse_types(new, self.session)
-            if refusal is not None:
-                return refusal
-            if match.match.is_rounded:
-                note = "what the pieces were rounded to on the way is not applied"
-                return Contract(Numerics.RELAXED, inf, note)
-            return in_reals(new)
-        finally:
-            erase_new([new])
+        return _verdict([self._build(match)], match.match, self.session)
 
     def _build(self, match: Layer) -> Operation:
         types = [value.type for value in match.results]
@@ -446,7 +418,9 @@ class RaiseRecurrent(Rule[Layer]):
         components = session.components[new.name]
         roles, results = components.roles_of(new), components.result_roles(new)
         types: dict[str, UniformType | None] = {}
-        keys: dict[str, Keys] = {OTHERS: tuple(k for op in match.others for k in keys_of(op))}
+        keys: dict[str, Keys] = {
+            OTHERS: tuple(k for op in match.match.others() for k in keys_of(op))
+        }
         for role in roles[:-1]:
             pieces = match.pieces[role]
             elements = {
@@ -541,23 +515,34 @@ def _keep_keys(
     hold_keys(op, keys)
 
 
-def _refuse_raised(op: Operation, session: QContext) -> Refusal | None:
-    """The refusal of a composite that the target would only lower again."""
-    if session.target.should_raise(op):
-        return None
-    return Refusal("whole", f"{session.target.name} does not run '{op.name}' whole")
+def _verdict(new: Sequence[Operation], found: Match, session: QContext) -> Contract | Refusal:
+    """What becomes of values where the last of `new` takes the place of pieces that were found, and
+    why it may not; `new` are erased."""
+    op, contract = new[-1], in_reals(new[-1])
+    refusal = _refuse_new(op, session)
+    erase_new(new)
+    if not found.is_closed:
+        return Refusal("multi-use", f"a piece of '{op.name}' is also used elsewhere")
+    if refusal is None and found.is_rounded:
+        note = "what the pieces were rounded to on the way is not applied"
+        contract = Contract(Numerics.RELAXED, inf, note)
+    elif found.inexact:
+        contract = Contract(Numerics.TIES, note="constants are not exactly the function's")
+    return refusal or contract
 
 
-def _refuse_types(new: Operation, session: QContext) -> Refusal | None:
-    """Why a new op cannot be: its own rules, or the target's."""
+def _refuse_new(op: Operation, session: QContext) -> Refusal | None:
+    """Why a new op cannot be: its own rules, or those of the target, which may lower it again."""
+    if not session.target.should_raise(op):
+        return Refusal("whole", f"{session.target.name} does not run '{op.name}' whole")
     try:
-        new.verify_()
+        op.verify_()
     except VerifyException as error:
         return Refusal("types", str(error))
-    behavior = session.behaviors.get(new)
+    behavior = session.behaviors.get(op)
     if behavior is None:
         return None
-    return refuse_types(session, behavior, new, new.operand_types, new.result_types)
+    return refuse_types(session, behavior, op, op.operand_types, op.result_types)
 
 
 def _piece_types(

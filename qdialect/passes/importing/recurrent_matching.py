@@ -77,8 +77,6 @@ class Layer:
     #: the ops of each role, with the role that the value has in the op if that is not its
     #: result: the product in a fully connected op with a bias
     pieces: Mapping[str, list[tuple[Operation, str | None]]]
-    #: the ops that compute what has no role
-    others: list[Operation]
 
     @property
     def root(self) -> Operation:
@@ -90,13 +88,10 @@ class Layer:
     @property
     def first_op(self) -> Operation:
         """The first of the ops whose results are replaced, above all that use them."""
-        owners = [value.owner for value in self.results]
-        ops = [owner for owner in owners if isinstance(owner, Operation)]
-        first = ops[0]
-        for op in ops[1:]:
-            if op.is_before_in_block(first):
-                first = op
-        return first
+        owners = {value.owner for value in self.results}
+        block = self.root.parent
+        assert block is not None
+        return next(op for op in block.ops if op in owners)
 
     @property
     def constants(self) -> list[Operation]:
@@ -482,15 +477,6 @@ class _Reader:
         bound: dict[SSAValue, SSAValue] = dict(zip(block.args, runtime, strict=True))
         biased = self._bind(list(zip(named.operands[:count], results, strict=True)), bound)
         match = match_of(operands, bound, by_role, results)
-        pieces_of = {bound.get(v) for group in by_role.values() for v in group}
-        others = [
-            value.owner
-            for pattern, value in bound.items()
-            if not isinstance(pattern, BlockArgument)
-            and value not in pieces_of
-            and isinstance(value.owner, Operation)
-            and not value.owner.has_trait(ConstantLike, value_if_unregistered=False)
-        ]
         ops: dict[str, list[tuple[Operation, str | None]]] = {role: [] for role in by_role}
         for role, pattern in ((role, v) for role, group in by_role.items() for v in group):
             value = bound.get(pattern)
@@ -502,7 +488,7 @@ class _Reader:
         shared = Counter(piece for group in ops.values() for piece in dict.fromkeys(group))
         alone = {role: [p for p in group if shared[p] == 1] for role, group in ops.items()}
         pieces = {role: alone[role] or group for role, group in ops.items()}
-        return Layer(kind, operands, properties, results, match, pieces, others)
+        return Layer(kind, operands, properties, results, match, pieces)
 
     def _bind(
         self, pairs: list[tuple[SSAValue, SSAValue]], bound: dict[SSAValue, SSAValue]
