@@ -1,18 +1,8 @@
 """Make composite ops of their pieces: what `lower-composites` writes, and what exporters do.
 
-    x @ w + b                                  ->  fully_connected, convolution with a bias
-    matmul(x, w) + b, w a constant matrix      ->  fully_connected(x, w transposed, b)
-    x * sigmoid(x)                             ->  swish
-    x * hard_sigmoid(x), x * relu6(x + 3) / 6  ->  hard_swish
-    x / 2 * (1 + erf(x / sqrt(2))), and with tanh  ->  gelu
-    exp(x - max) / sum                         ->  softmax
-    sum / count                                ->  reduce_mean
-    clip(a * x + b, 0, 1)                      ->  hard_sigmoid
-    x * (b + a * mean(x^2))^-c, over channels  ->  lrn
-    softmax(q @ k^T * scale + mask) @ v        ->  attention
-    (x - mean) * factor + b, by channel        ->  batch_norm
-    (x - mean) / sqrt(variance + e) * s + b    ->  layer_norm
-    steps of an LSTM or GRU, one after the other  ->  lstm, gru
+    x * sigmoid(x)           ->  swish
+    exp(x - max) / sum       ->  softmax
+    matmul(x, w) + b, w a constant matrix  ->  fully_connected(x, w transposed, b)
 
 The declaration of a composite says which ops it is made of, so this inverts `lower-composites`.
 The new op has the key of the result, its pieces keep their keys (`nn.piece_keys`), and it has
@@ -21,8 +11,9 @@ they are, and so do those of a composite that the target does not run whole, if 
 
 A bias is exact in the reals, and on codes where the product is the 32-bit accumulator. The
 functions are `ties` where a constant of the file is not exactly the one of the function, and
-`relaxed` where the pieces are quantized and dequantized on the way, as quantizers write them:
-the op drops those roundings, and keeps their qparams as component qparams.
+`relaxed` where the pieces are rounded on the way, quantized and dequantized as quantizers write
+them, or ops on codes: the op drops those roundings, and keeps their qparams as component qparams.
+What nearly is a composite leaves a remark that says what is not so.
 
 For example
 

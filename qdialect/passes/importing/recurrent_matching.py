@@ -185,7 +185,7 @@ class _Reader:
     def _weights(self, value: SSAValue) -> Array | SSAValue:
         """The weights of a direction: the operand that these are of, or a constant's numbers."""
         rows = value.owner
-        whole = _sliced(rows.operands[0] if isinstance(rows, SliceOp) else value)
+        whole: SSAValue | None = _sliced(rows.operands[0] if isinstance(rows, SliceOp) else value)
         return self._numbers(value) if whole is None else whole
 
     def _operand(self, parts: Sequence[Mapping[str, Any]], name: str) -> SSAValue:
