@@ -205,7 +205,7 @@ def _casts(
         users = dict.fromkeys(use.operation for use in value.uses)
         quantizes = [user for user in users if isinstance(user, QCastOp | RescaleOp)]
         if quantizes and not isinstance(pattern, BlockArgument) and value not in results:
-            found[value] = quantizes
+            found[value] = [*quantizes]
     return found
 
 

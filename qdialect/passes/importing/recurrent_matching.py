@@ -190,9 +190,8 @@ class _Reader:
 
     def _operand(self, parts: Sequence[Mapping[str, Any]], name: str) -> SSAValue:
         """An operand of the layer, of what it is in each direction."""
-        found = [part[name] for part in parts]
-        whole = found[0] if isinstance(found[0], SSAValue) else None
-        return self._constant(np.stack(found)) if whole is None else whole
+        found: list[Any] = [part[name] for part in parts]
+        return self._constant(np.stack(found)) if isinstance(found[0], np.ndarray) else found[0]
 
     def _constant(self, array: Array) -> SSAValue:
         made = make_constant(np.ascontiguousarray(array), self.element, self.session.blobs)
