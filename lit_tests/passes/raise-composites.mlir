@@ -241,6 +241,24 @@ func.func @gelu(%x: !x) -> !x {
   func.return %4 : !x
 }
 
+// CHECK-LABEL: func.func @nearly(
+// CHECK-NOT: nn.layer_norm
+// CHECK: return
+func.func @nearly(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %e = nn.constant dense<0.5> : tensor<f32> : tensor<f32>
+  %w = nn.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32> : tensor<4xf32>
+  %0 = nn.reduce_mean %x axes [-1] : (tensor<2x4xf32>) -> tensor<2x1xf32>
+  %1 = nn.sub %x, %0 : (tensor<2x4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
+  %2 = nn.abs %1 {nn.key = "ln/abs"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %3 = nn.reduce_mean %2 axes [-1] : (tensor<2x4xf32>) -> tensor<2x1xf32>
+  %4 = nn.add %3, %e : (tensor<2x1xf32>, tensor<f32>) -> tensor<2x1xf32>
+  %5 = nn.sqrt %4 : (tensor<2x1xf32>) -> tensor<2x1xf32>
+  %6 = nn.div %1, %5 : (tensor<2x4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
+  // expected-remark@+1 {{raise-function refused [nearly]: no 'nn.layer_norm', though nearly: 'nn.abs' at 'ln/abs' stands where its pieces have 'nn.mul'}}
+  %7 = nn.mul %6, %w {nn.key = "ln"} : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  func.return %7 : tensor<2x4xf32>
+}
+
 // CHECK-LABEL: func.func @no_gelu(
 // CHECK-NOT: nn.gelu
 // CHECK: return

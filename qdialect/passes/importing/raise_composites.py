@@ -72,6 +72,7 @@ from qdialect.passes.importing.recurrent_matching import Layer, find_layer
 from qdialect.passes.lowering.lower_composites import is_accumulator
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
+from qdialect.qparams import Storage
 from qdialect.quant import DCastOp, RescaleOp, UniformType, element_type, quant_element
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
@@ -536,14 +537,19 @@ def _refuse_new(op: Operation, session: QContext) -> Refusal | None:
     return refuse_types(session, behavior, op, op.operand_types, op.result_types)
 
 
+def _stored_type(op: Operation) -> UniformType | None:
+    """What the result of an op on codes is rounded to; a sum is not."""
+    element = quant_element(op.results[0].type)
+    return None if element and element.qparams.storage == Storage.of("i32") else element
+
+
 def _piece_types(
     pieces: Mapping[str, Operation | None], session: QContext
 ) -> dict[str, UniformType | None]:
     """The qparams of the results of pieces, by role. A role may be a piece of a piece, as
     hard-swish's `scaled` is of the hard-sigmoid in it: then those which that one has."""
     types = {
-        role: op and (_result_type(op, session) or quant_element(op.results[0].type))
-        for role, op in pieces.items()
+        role: op and (_result_type(op, session) or _stored_type(op)) for role, op in pieces.items()
     }
     for piece in pieces.values():
         for role, kind in ({} if piece is None else component_types(piece)).items():
