@@ -47,7 +47,7 @@ func.func @hard_swish(%x: !x) -> !y {
 
 // The scores are 32-bit sums until they are scaled; the softmax finds its own pieces.
 // CHECK-LABEL: func.func @attention(
-// CHECK: nn.matmul {{.*}} {nn.key = "a/qk"} : {{.*}} -> tensor<1x2x3x3x!quant.uniform<i32:f32, 2.500000e-01>>
+// CHECK: nn.matmul {{.*}} {nn.key = "a/qk", nn.qparams = {result = !quant.uniform<i8:f32, 5.000000e-01>}} : {{.*}} -> tensor<1x2x3x3x!quant.uniform<i32:f32, 2.500000e-01>>
 // CHECK: nn.mul {{.*}} {nn.key = "a/scaled"} : {{.*}} -> tensor<1x2x3x3x!quant.uniform<i8:f32, 2.500000e-01:3>>
 // CHECK: nn.exp {{.*}} {nn.key = "a/softmax/exp"} : {{.*}} -> tensor<1x2x3x3x!quant.uniform<u8:f32, 3.906250e-03>>
 // CHECK: nn.div {{.*}} {nn.key = "a/softmax"}

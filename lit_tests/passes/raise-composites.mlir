@@ -241,6 +241,24 @@ func.func @gelu(%x: !x) -> !x {
   func.return %4 : !x
 }
 
+// CHECK-LABEL: func.func @nearly(
+// CHECK-NOT: nn.layer_norm
+// CHECK: return
+func.func @nearly(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %e = nn.constant dense<0.5> : tensor<f32> : tensor<f32>
+  %w = nn.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32> : tensor<4xf32>
+  %0 = nn.reduce_mean %x axes [-1] : (tensor<2x4xf32>) -> tensor<2x1xf32>
+  %1 = nn.sub %x, %0 : (tensor<2x4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
+  %2 = nn.abs %1 {nn.key = "ln/abs"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %3 = nn.reduce_mean %2 axes [-1] : (tensor<2x4xf32>) -> tensor<2x1xf32>
+  %4 = nn.add %3, %e : (tensor<2x1xf32>, tensor<f32>) -> tensor<2x1xf32>
+  %5 = nn.sqrt %4 : (tensor<2x1xf32>) -> tensor<2x1xf32>
+  %6 = nn.div %1, %5 : (tensor<2x4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
+  // expected-remark@+1 {{raise-function refused [nearly]: no 'nn.layer_norm', though nearly: 'nn.abs' at 'ln/abs' stands where its pieces have 'nn.mul'}}
+  %7 = nn.mul %6, %w {nn.key = "ln"} : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  func.return %7 : tensor<2x4xf32>
+}
+
 // CHECK-LABEL: func.func @no_gelu(
 // CHECK-NOT: nn.gelu
 // CHECK: return
@@ -252,6 +270,7 @@ func.func @no_gelu(%x: !x) -> !x {
   %1 = nn.erf %0 : (!x) -> !x
   %2 = nn.add %1, %one : (!x, tensor<f32>) -> !x
   %3 = nn.mul %x, %2 : (!x, !x) -> !x
+  // expected-remark@+1 {{raise-function refused [nearly]: no 'nn.gelu', though nearly: an argument stands where its pieces have a number, or another}}
   %4 = nn.mul %3, %half : (!x, tensor<f32>) -> !x
   func.return %4 : !x
 }
@@ -323,7 +342,7 @@ func.func @batch_norm(%x: tensor<?x2x4xf32>) -> tensor<?x2x4xf32> {
   %b = nn.constant dense<[[5.0], [6.0]]> : tensor<2x1xf32> : tensor<2x1xf32>
   %0 = nn.sub %x, %m {nn.key = "sub"} : (tensor<?x2x4xf32>, tensor<2x1xf32>) -> tensor<?x2x4xf32>
   %1 = nn.mul %f, %0 {nn.key = "mul"} : (tensor<1x2x1xf32>, tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
-  // expected-remark@+1 {{raise-batch-norm fired, exact}}
+  // expected-remark@+1 {{raise-function fired, exact}}
   %2 = nn.add %1, %b {nn.key = "add"} : (tensor<?x2x4xf32>, tensor<2x1xf32>) -> tensor<?x2x4xf32>
   func.return %2 : tensor<?x2x4xf32>
 }
@@ -335,7 +354,7 @@ func.func @step_used_twice(%x: tensor<?x2x4xf32>) -> (tensor<?x2x4xf32>, tensor<
   %m = nn.constant dense<[[1.0], [2.0]]> : tensor<2x1xf32> : tensor<2x1xf32>
   %0 = nn.sub %x, %m : (tensor<?x2x4xf32>, tensor<2x1xf32>) -> tensor<?x2x4xf32>
   %1 = nn.mul %0, %m : (tensor<?x2x4xf32>, tensor<2x1xf32>) -> tensor<?x2x4xf32>
-  // expected-remark@+1 {{raise-batch-norm refused [multi-use]: a step of the batch norm is also used elsewhere}}
+  // expected-remark@+1 {{raise-function refused [multi-use]: a piece of 'nn.batch_norm' is also used elsewhere}}
   %2 = nn.add %1, %m : (tensor<?x2x4xf32>, tensor<2x1xf32>) -> tensor<?x2x4xf32>
   func.return %1, %2 : tensor<?x2x4xf32>, tensor<?x2x4xf32>
 }
@@ -364,11 +383,10 @@ func.func @no_batch_norm(%x: tensor<2x1x4xf32>, %y: tensor<2x3x4xf32>) -> (tenso
   %i = nn.constant dense<[[1.0], [0x7F800000], [3.0]]> : tensor<3x1xf32> : tensor<3x1xf32>
   %0 = nn.sub %x, %c : (tensor<2x1x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
   %1 = nn.mul %0, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
-  // expected-remark@+1 {{raise-batch-norm refused [shape]: a step of the batch norm changes the shape}}
+  // expected-remark@+1 {{raise-function refused [nearly]: no 'nn.batch_norm', though nearly: tensor<2x1x4xf32> stands where it takes tensor<2x3x4xf32>, or the same value as elsewhere}}
   %2 = nn.add %1, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
   %3 = nn.sub %y, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
   %4 = nn.mul %3, %i : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
-  // expected-remark@+1 {{raise-batch-norm refused [constants]: a constant is not finite, or its values are not known}}
   %5 = nn.add %4, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
   func.return %2, %5 : tensor<2x3x4xf32>, tensor<2x3x4xf32>
 }

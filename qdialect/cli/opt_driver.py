@@ -388,6 +388,7 @@ def _run_passes(
     from qdialect.cli.instrumentation import IRDumps, Statistics
     from qdialect.cli.reproducer import Reproducer, numerics_check
     from qdialect.pipeline.manager import PassManager
+    from qdialect.profile.model_identity import kept_identity
 
     crash_file = args.text("mlir-pass-pipeline-crash-reproducer")
     reproducer = Reproducer(ctx, crash_file, verify_each)
@@ -420,7 +421,8 @@ def _run_passes(
         ],
     )
     try:
-        manager.run(module)
+        with kept_identity(module, ctx, [each for _, each in passes]):
+            manager.run(module)
     finally:
         if reproducer.written is not None:
             say(f"reproducer written to {reproducer.written}", "note")

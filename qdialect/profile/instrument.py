@@ -7,18 +7,21 @@ result; so one run sees both, and nothing is computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
+from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
 from qdialect.dialects.onnx import DIMS, RESULT_NAMES, is_tensor, strings
 from qdialect.errors import InputError
 from qdialect.ops import ConcatOp, keys_of
+from qdialect.ops.component_keys import shared_key
 from qdialect.ops.components import NoPiecesError, Pieces, built
 from qdialect.ops.locations import op_where
 from qdialect.profile.record import Derived, can_clamp
@@ -114,6 +117,7 @@ def instrument(module: ModuleOp, ctx: QContext, components: bool = True) -> Inst
             continue
         entries = _decomposed(op, ctx, taken) if components else []
         result.observed += entries or [Observed(keys, op.results[i]) for i, keys in groups.items()]
+    result.observed = _joined(result.observed, block, ctx)
     computed = any(is_float(value.type) for op in ops for value in op.results)
     if not result.observed and (computed or not result.arguments):
         raise InputError(
@@ -122,6 +126,34 @@ def instrument(module: ModuleOp, ctx: QContext, components: bool = True) -> Inst
             code="nothing-to-observe",
         )
     return result
+
+
+def _joined(observed: Sequence[Observed], block: Block, ctx: QContext) -> list[Observed]:
+    """What is repeated in a model that was lowered before, as one entry over all its values, of
+    which some may be folded."""
+    values: dict[str, dict[SSAValue, None]] = {}
+    for entry in observed:
+        for key in entry.keys:
+            name = shared_key(key, ctx.components)
+            if name != key and (first := next(iter(values.get(name, ())), None)) is not None:
+                name = name if shape_of(first)[1:] == shape_of(entry.value)[1:] else key
+            values.setdefault(name, {})[entry.value] = None
+    for op in block.ops:
+        if op.has_trait(ConstantLike, value_if_unregistered=False):
+            for key in {shared_key(key, ctx.components) for key in keys_of(op)} & values.keys():
+                values[key][op.results[0]] = None
+    keys: dict[tuple[SSAValue, ...], list[str]] = {}
+    for name, found in values.items():
+        keys.setdefault(tuple(found), []).append(name)
+    joined: list[Observed] = []
+    for found, names in keys.items():
+        value = found[0]
+        if len(found) > 1:
+            together = ConcatOp(*found, axis=0)
+            block.insert_op_before(together, cast("Operation", block.last_op))
+            value = together.results[0]
+        joined.append(Observed(tuple(names), value))
+    return joined
 
 
 def leave_derived(plan: Instrumented, ctx: QContext, channels: bool) -> None:

@@ -10,30 +10,38 @@ its kind, a hash of its attributes and a hash of the constants it reads. A const
 operand is worth, through any transpose, reshape or cast that stands before it; its shape does
 not count, and one that has the same number everywhere counts as that number. Ops that only move
 elements have no text.
+
+Passes give ops other forms, so a module that they changed holds which model it was, and what it is
+now: after any other change, these are not its own texts, and it is another model again.
+
+    module attributes {nn.model = {form = "sha256:...", ops = {"softmax0" = "nn.softmax:...:-"}}}
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike
 
 from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp, integer_width, is_tensor
 from qdialect.errors import InputError, QError, Where
 from qdialect.ops import keys_of
+from qdialect.ops.keys import KEY
 from qdialect.profile.instrument import is_float
 from qdialect.profile.record import Profile
-from qdialect.quant import ConversionOp, UniformType, element_type
+from qdialect.quant import ConversionOp, UniformType, element_type, quant_element
 from qdialect.reference import Interpreter, evaluate_op
 
 if TYPE_CHECKING:
@@ -41,6 +49,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+MODEL = "nn.model"
+"""Attribute of a module: which model it was before passes, and what it is since."""
 NO_CONSTANTS = "-"
 _SHOWN = 3
 _WIDEST_CODES = 32
@@ -110,7 +120,20 @@ def difference(key: str, known: str, text: str) -> str:
 
 
 def identify(module: ModuleOp, ctx: QContext) -> ModelIdentity:
-    """The identity of a float model; time and memory as its constants take."""
+    """The identity of a float model, which is that of the model it was before passes; time and
+    memory as its constants take."""
+    own = form_of(module, ctx)
+    held = module.attributes.get(MODEL)
+    if not isinstance(held, DictionaryAttr) or held.data.get("form") != StringAttr(own.digest):
+        return own
+    ops = held.data.get("ops")
+    if not isinstance(ops, DictionaryAttr):
+        return own
+    return ModelIdentity({k: v.data for k, v in ops.data.items() if isinstance(v, StringAttr)})
+
+
+def form_of(module: ModuleOp, ctx: QContext) -> ModelIdentity:
+    """The identity of a model as it is, whatever it was."""
     function = Interpreter(ctx, module).function()
     constants = _Constants(ctx)
     texts: dict[str, str] = {}
@@ -120,6 +143,32 @@ def identify(module: ModuleOp, ctx: QContext) -> ModelIdentity:
         text = f"{_kind(op)}:{_attributes(op)}:{constants.read_by(op)}"
         texts.update(dict.fromkeys(keys_of(op) or (f"?{text}",), text))
     return ModelIdentity(texts)
+
+
+@contextmanager
+def kept_identity(module: ModuleOp, ctx: QContext, passes: Sequence[ModulePass]) -> Generator[None]:
+    """Let a float model hold which it was before `passes`, which are run inside: unless one of them
+    says that it `changes_ranges`."""
+    before = None
+    with suppress(QError):  # it is no model
+        if _has_ranges(module) and not any(getattr(p, "changes_ranges", False) for p in passes):
+            before = identify(module, ctx)
+    yield
+    module.attributes.pop(MODEL, None)
+    with suppress(QError):
+        if before is None or not _has_ranges(module):
+            return
+        form = form_of(module, ctx).digest
+        if form != before.digest:
+            ops = DictionaryAttr({key: StringAttr(text) for key, text in before.ops.items()})
+            module.attributes[MODEL] = DictionaryAttr({"form": StringAttr(form), "ops": ops})
+
+
+def _has_ranges(module: ModuleOp) -> bool:
+    """Whether a profile may be of a module: it has keys, and no value has codes yet."""
+    values = (value for op in module.walk() for value in op.results)
+    has_keys = any(KEY in op.attributes for op in module.walk())
+    return has_keys and not any(quant_element(value.type) for value in values)
 
 
 def _counts(op: Operation, ctx: QContext) -> bool:

@@ -42,7 +42,7 @@ from qdialect.numerics.weight_rounding import (
     gptq,
     nearest,
 )
-from qdialect.profile.model_identity import identify
+from qdialect.profile.model_identity import form_of
 from qdialect.quantization.cuts import Stretch, stretches
 from qdialect.quantization.dynamic import DYNAMIC
 from qdialect.quantization.grids import Grids
@@ -327,7 +327,7 @@ class WeightRounding:
         module = values.function.parent_op()
         assert isinstance(module, ModuleOp)
         whole = blake2b(digest_size=16)
-        whole.update(f"{identify(module, values.ctx).digest} {self.method}".encode())
+        whole.update(f"{form_of(module, values.ctx).digest} {self.method}".encode())
         if self._is_sequential:
             recipe = replace(values.recipe, plan=None)
             for each in fields(recipe):

@@ -384,6 +384,7 @@ def run_passes(
     from qdialect.pipeline.manager import PassManager
     from qdialect.pipeline.plugins import Plugins
     from qdialect.pipeline.text import parse_pipeline
+    from qdialect.profile.model_identity import kept_identity
 
     passes = Plugins().registry().build(parse_pipeline(pipeline))
     ctx = model.ctx.clone()
@@ -395,7 +396,8 @@ def run_passes(
         from qdialect.validation.numerics_check import NumericsCheck
 
         watchers.append(NumericsCheck(verify_numerics, inputs=inputs))
-    PassManager(ctx, passes, verify_each=verify_each, instrumentation=watchers).run(module)
+    with kept_identity(module, ctx, [each for _, each in passes]):
+        PassManager(ctx, passes, verify_each=verify_each, instrumentation=watchers).run(module)
     return Model(module, ctx)
 
 

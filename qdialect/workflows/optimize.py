@@ -25,6 +25,7 @@ from qdialect.context import QContext
 from qdialect.errors import QError, UsageError
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.manager import Instrumentation, Passes, PassManager
+from qdialect.profile.model_identity import kept_identity
 from qdialect.rewrite.remarks import ANYWHERE
 from qdialect.workflows.bodies import WithBodies, changed_bodies
 from qdialect.workflows.model import Model, run_passes
@@ -177,7 +178,8 @@ class Optimization:
         module = start.model.module.clone()
         passes = [entry for entry in self._passes if entry[0].name not in self._left_out]
         manager = PassManager(ctx, passes, verify_each=self._verify_each, instrumentation=watchers)
-        manager.run(module)
+        with kept_identity(module, ctx, [each for _, each in passes]):
+            manager.run(module)
         ctx.remarks.remarks += start.remarks
         return Model(module, ctx)
 

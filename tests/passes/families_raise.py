@@ -176,7 +176,7 @@ def numbers() -> Iterator[Program]:
         yield p.quantized(y, (1, 2, 3, 2), OUTS[n % 3])
 
 
-@family("raise-batch-norm", pipeline=RAISE, floats="real")
+@family("raise-function", pipeline=RAISE, floats="real")
 def steps() -> Iterator[Program]:
     for n, a in enumerate(GRID):
         p = Floats(f"batch norm of {a} in steps")

@@ -113,9 +113,15 @@ def observed(module: ModuleOp, ctx: QContext, x: Array) -> dict[str, UniformType
 
 
 def quantized(
-    module: ModuleOp, ctx: QContext, source: UniformType, types: dict[str, UniformType]
+    module: ModuleOp,
+    ctx: QContext,
+    source: UniformType,
+    types: dict[str, UniformType],
+    *,
+    per_axis: bool = False,
 ) -> ModuleOp:
-    """The op on codes, with component qparams, between arguments and results on codes."""
+    """The op on codes, with component qparams, between arguments and results on codes; weights on
+    one scale, or one for each channel with `per_axis`."""
     module = module.clone()
     function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
     block = function.body.block
@@ -124,32 +130,32 @@ def quantized(
     def retype(value: Any, element: Any) -> None:
         value._type = TensorType(element, value.type.get_shape())
 
+    def put(index: int, codes: NDArray[Any], params: QParams) -> None:
+        constant = make_constant(codes, UniformType(params), ctx.blobs)
+        block.insert_op_before(constant, op)
+        op.operands[index] = constant.result
+
     retype(block.args[0], source)
     retype(op.results[0], types["op"])
-    if has_bias(op, ctx):
-        weight, bias = (
-            np.array(ctx_array(ctx, operand), np.float64) for operand in op.operands[1:]
-        )
-        reach = Range(float(weight.min()), float(weight.max()))
-        w, _ = tensor_qparams(reach, Scheme.of("i8", "symmetric"))
-        s = source.qparams.scale * w.scale
-        b = QParams.per_tensor("i32", s, 0)
-        arrays = [
-            make_constant(np.rint(weight / w.scale).astype(np.int8), UniformType(w), ctx.blobs),
-            make_constant(np.rint(bias / s).astype(np.int32), UniformType(b), ctx.blobs),
-        ]
-        for index, constant in enumerate(arrays, 1):
-            block.insert_op_before(constant, op)
-            op.operands[index] = constant.result
-    if op.name in ("nn.lstm", "nn.gru"):
-        for index in (1, 2):
-            weight = np.array(ctx_array(ctx, op.operands[index]), np.float64)
-            reach = Range(float(weight.min()), float(weight.max()))
-            w, _ = tensor_qparams(reach, Scheme.of("i8", "symmetric"))
-            codes = np.rint(weight / w.scale).astype(np.int8)
-            constant = make_constant(codes, UniformType(w), ctx.blobs)
-            block.insert_op_before(constant, op)
-            op.operands[index] = constant.result
+    acc = None if (behavior := ctx.behaviors.get(op)) is None else behavior.accumulator
+    layer = op.name in ("nn.lstm", "nn.gru")
+    for index in (1, 2) if layer else (1,) if has_bias(op, ctx) else ():
+        weight = np.array(ctx_array(ctx, op.operands[index]), np.float64)
+        axis = 1 if layer or acc is None else acc.rhs_axis(op)
+        others = tuple(d for d in range(weight.ndim) if d != axis) if per_axis else None
+        scales = np.abs(weight).max(axis=others, keepdims=True).astype(np.float32) / np.float32(127)
+        listed = [float(scale) for scale in scales.ravel()]
+        params = QParams.per_tensor("i8", listed[0], 0)
+        if per_axis:
+            params = QParams.per_axis("i8", axis, listed, None)
+        put(index, np.rint(weight / scales).astype(np.int8), params)
+        if not layer:
+            bias = np.array(ctx_array(ctx, op.operands[2]), np.float64)
+            steps = [source.qparams.scale * scale for scale in listed]
+            b = QParams.per_tensor("i32", steps[0], 0)
+            if per_axis:
+                b = QParams.per_axis("i32", 0, steps, None)
+            put(2, np.rint(bias / np.array(steps)).astype(np.int32), b)
     hold_types(op, {k.removeprefix("op/"): v for k, v in types.items() if k != "op"})
     function.update_function_type()
     verify_module(module, ctx)

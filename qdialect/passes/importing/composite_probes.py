@@ -1,8 +1,8 @@
 """Probes: which composite op a piece may be the last one of, by the kind of that piece.
 
-A probe is a kind of op, the types of its operands, and its properties, read from the graph above
-the piece. It is a guess: `component_matching` compares the declared pieces of the op with the graph
-and decides. For
+A probe is a kind of op, the types of its operands or the constants that they are, and its
+properties, read from the graph above the piece. It is a guess: `component_matching` compares the
+declared pieces of the op with the graph and decides. For
 
     %0 = nn.sigmoid %x : (!f) -> !f
     %1 = nn.mul %x, %0 : (!f, !f) -> !f
@@ -13,17 +13,22 @@ the probes of %1 are swish, hard_swish, gelu and layer norms.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.behaviors.shapes import shape_of
+from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.ops import (
     AddOp,
     AttentionOp,
     AveragePoolOp,
+    BatchNormOp,
     ClipOp,
+    ConstantOp,
     DivOp,
     HardSigmoidOp,
     HardSwishOp,
@@ -35,14 +40,23 @@ from qdialect.ops import (
     SigmoidOp,
     SoftmaxOp,
     SqueezeOp,
+    SubOp,
     TransposeOp,
+    make_constant,
 )
 from qdialect.ops.functions import GeluOp, PowOp, SqrtOp, SwishOp
 from qdialect.ops.reduction import ReduceMeanOp, ReduceOp
 from qdialect.ops.shapes import normalize_axes
-from qdialect.passes.importing.component_matching import number_of, rounded, unrounded
+from qdialect.passes.importing.component_matching import (
+    as_float,
+    number_of,
+    numbers_of,
+    rounded,
+    unrounded,
+)
+from qdialect.quant import element_type
 
-Probe = tuple[type[NNOp], list[Attribute], dict[str, Any]]
+Probe = tuple[type[NNOp], "Sequence[Attribute | ConstantOp]", dict[str, Any]]
 
 
 def _of_products(op: Operation, session: QContext) -> Iterator[Probe]:
@@ -70,7 +84,39 @@ def _is_shifted(value: SSAValue) -> bool:
 
 
 def _of_sums(op: Operation, session: QContext) -> Iterator[Probe]:
-    return _layer_norms(op, session, vectors=2)
+    yield from _layer_norms(op, session, vectors=2)
+    yield from _batch_norms(op, session)
+
+
+def _batch_norms(op: Operation, session: QContext) -> Iterator[Probe]:
+    """A batch norm of variance 1, if a mean, a factor and a bias per channel are above."""
+    value, vectors = op.results[0], list[NDArray[Any]]()
+    for kind in (AddOp, MulOp, SubOp):
+        step = unrounded(value).owner
+        if not isinstance(step, kind):
+            return
+        found = [_column(operand, shape_of(value), session) for operand in step.operands]
+        at = 1 if kind is SubOp or found[1] is not None else 0
+        if (vector := found[at]) is None:
+            return
+        vectors.insert(0, vector)
+        value = step.operands[1 - at]
+    mean, scale, bias = vectors
+    element = element_type(as_float(op.results[0].type))
+    numbers = (scale, bias, mean, np.ones_like(mean))
+    constants = [make_constant(each, element, session.blobs) for each in numbers]
+    yield BatchNormOp, [op.results[0].type, *constants], {"epsilon": 0.0}
+
+
+def _column(value: SSAValue, shape: tuple[int, ...], session: QContext) -> NDArray[Any] | None:
+    """The finite numbers of a constant that has one for each index of dimension 1, not one for
+    all."""
+    extents, rank = shape_of(value), len(shape)
+    if rank < 2 or len(extents) > rank or shape[1] in (DYNAMIC, 1):
+        return None
+    padded = (*(1,) * (rank - len(extents)), *extents)
+    array = numbers_of(value, session) if padded[1] == prod(extents) == shape[1] else None
+    return None if array is None or not np.isfinite(array).all() else array.reshape(-1)
 
 
 def _layer_norms(op: Operation, session: QContext, vectors: int) -> Iterator[Probe]:
@@ -157,15 +203,16 @@ def _slope(value: SSAValue, session: QContext) -> float | None:
 def _lrns(op: Operation, session: QContext) -> Iterator[Probe]:
     """A local response norm, if a power is above whose base is a shifted mean of squares."""
     for operand in op.operands:
-        power = operand.owner
-        if not isinstance(power, PowOp) or not isinstance(power.operands[0].owner, AddOp):
+        power = unrounded(operand).owner
+        shifted = unrounded(power.operands[0]).owner if isinstance(power, PowOp) else None
+        if not isinstance(power, PowOp) or not isinstance(shifted, AddOp):
             continue
-        shifted = power.operands[0].owner
         for scaled, offset in (shifted.operands, shifted.operands[::-1]):
             bias, alpha = number_of(offset, session), _slope(scaled, session)
-            if bias is None or alpha is None or not isinstance(scaled.owner, Operation):
+            product = unrounded(scaled).owner
+            if bias is None or alpha is None or not isinstance(product, Operation):
                 continue
-            pool = next(filter(None, map(_pool_above, scaled.owner.operands)), None)
+            pool = next(filter(None, map(_pool_above, product.operands)), None)
             if pool is not None:
                 yield (
                     LrnOp,
@@ -180,34 +227,36 @@ def _lrns(op: Operation, session: QContext) -> Iterator[Probe]:
 
 
 def _pool_above(value: SSAValue) -> AveragePoolOp | None:
-    owner = value.owner
-    if isinstance(owner, SqueezeOp) and isinstance(owner.operands[0].owner, AveragePoolOp):
-        return owner.operands[0].owner
-    return None
+    squeeze = unrounded(value).owner
+    pool = unrounded(squeeze.operands[0]).owner if isinstance(squeeze, SqueezeOp) else None
+    return pool if isinstance(pool, AveragePoolOp) else None
 
 
 def _of_matmuls(op: Operation, session: QContext) -> Iterator[Probe]:
     """Attention, if a softmax of scaled products is above."""
-    top = op.operands[0].owner
+    top = unrounded(op.operands[0]).owner
     if not isinstance(top, SoftmaxOp) or len(shape_of(op.results[0])) != 4:
         return
-    scores, masks = top.operands[0], list[SSAValue]()
+    scores, masks = unrounded(top.operands[0]), list[SSAValue]()
     if isinstance(scores.owner, AddOp):
-        found = [v for v in scores.owner.operands if isinstance(v.owner, MulOp | DivOp)]
+        summed = scores.owner.operands
+        found = [v for v in summed if isinstance(unrounded(v).owner, MulOp | DivOp)]
         if not found:
             return
-        masks = [v for v in scores.owner.operands if v is not found[0]]
-        scores = found[0]
+        masks = [v for v in summed if v is not found[0]]
+        scores = unrounded(found[0])
     scale = _slope(scores, session)
     if scale is None or not isinstance(scores.owner, Operation):
         return
-    products = [v.owner for v in scores.owner.operands if isinstance(v.owner, MatMulOp)]
+    above = [unrounded(v).owner for v in scores.owner.operands]
+    products = [owner for owner in above if isinstance(owner, MatMulOp)]
     if len(products) != 1:
         return
     query, turned = products[0].operands
-    if not isinstance(turned.owner, TransposeOp) or turned.owner.values["perm"] != (0, 1, 3, 2):
+    turn = unrounded(turned).owner
+    if not isinstance(turn, TransposeOp) or turn.values["perm"] != (0, 1, 3, 2):
         return
-    values = [query, turned.owner.operands[0], op.operands[1], *masks]
+    values = [query, turn.operands[0], op.operands[1], *masks]
     yield AttentionOp, [v.type for v in values], {"scale": scale}
 
 

@@ -1,18 +1,8 @@
 """Make composite ops of their pieces: what `lower-composites` writes, and what exporters do.
 
-    x @ w + b                                  ->  fully_connected, convolution with a bias
-    matmul(x, w) + b, w a constant matrix      ->  fully_connected(x, w transposed, b)
-    x * sigmoid(x)                             ->  swish
-    x * hard_sigmoid(x), x * relu6(x + 3) / 6  ->  hard_swish
-    x / 2 * (1 + erf(x / sqrt(2))), and with tanh  ->  gelu
-    exp(x - max) / sum                         ->  softmax
-    sum / count                                ->  reduce_mean
-    clip(a * x + b, 0, 1)                      ->  hard_sigmoid
-    x * (b + a * mean(x^2))^-c, over channels  ->  lrn
-    softmax(q @ k^T * scale + mask) @ v        ->  attention
-    (x - mean) * factor + b, by channel        ->  batch_norm
-    (x - mean) / sqrt(variance + e) * s + b    ->  layer_norm
-    steps of an LSTM or GRU, one after the other  ->  lstm, gru
+    x * sigmoid(x)           ->  swish
+    exp(x - max) / sum       ->  softmax
+    matmul(x, w) + b, w a constant matrix  ->  fully_connected(x, w transposed, b)
 
 The declaration of a composite says which ops it is made of, so this inverts `lower-composites`.
 The new op has the key of the result, its pieces keep their keys (`nn.piece_keys`), and it has
@@ -21,8 +11,9 @@ they are, and so do those of a composite that the target does not run whole, if 
 
 A bias is exact in the reals, and on codes where the product is the 32-bit accumulator. The
 functions are `ties` where a constant of the file is not exactly the one of the function, and
-`relaxed` where the pieces are quantized and dequantized on the way, as quantizers write them:
-the op drops those roundings, and keeps their qparams as component qparams.
+`relaxed` where the pieces are rounded on the way, quantized and dequantized as quantizers write
+them, or ops on codes: the op drops those roundings, and keeps their qparams as component qparams.
+What nearly is a composite leaves a remark that says what is not so.
 
 For example
 
@@ -41,26 +32,23 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
-import numpy as np
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.behaviors import Accumulator
+from qdialect.analysis.codes import constant_values, qparams_of, rounding_of
+from qdialect.behaviors import Accumulator, PortKind
 from qdialect.behaviors.shapes import DYNAMIC, shape_of, tensor_type
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import (
     AddOp,
-    BatchNormOp,
     ConcatOp,
     ConstantOp,
     FullyConnectedOp,
     MatMulOp,
-    MulOp,
     NNOp,
     ReshapeOp,
-    SubOp,
     constant_array,
     constant_of,
     keys_of,
@@ -78,13 +66,14 @@ from qdialect.ops.component_keys import (
 from qdialect.ops.component_qparams import component_types, hold_types, result_role
 from qdialect.ops.keys import KEY, PIECE_KEYS, QPARAMS
 from qdialect.ops.movement import UnsqueezeOp
-from qdialect.passes.importing.component_matching import Match, find
+from qdialect.passes.importing.component_matching import Match, Miss, as_float, find, numbers_of
 from qdialect.passes.importing.composite_probes import PROBES
 from qdialect.passes.importing.recurrent_matching import Layer, find_layer
 from qdialect.passes.lowering.lower_composites import is_accumulator
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
-from qdialect.quant import DCastOp, UniformType
+from qdialect.qparams import Storage
+from qdialect.quant import DCastOp, RescaleOp, UniformType, element_type, quant_element
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 
@@ -193,6 +182,19 @@ class _Biased:
     acc: Accumulator
     bias: SSAValue
 
+    @property
+    def root(self) -> Operation:
+        """The op that gives the result: the sum, or what rescales it."""
+        return _rescaled(self.add)
+
+
+def _rescaled(op: Operation) -> Operation:
+    """What gives the result of `op` the qparams that it is to have, and so has its key."""
+    use = op.results[0].first_use
+    if use is None or not op.results[0].has_one_use() or KEY in op.attributes:
+        return op
+    return use.operation if isinstance(use.operation, RescaleOp) else op
+
 
 class RaiseBias(Rule[_Biased]):
     """op(x, w) + b = op(x, w, b), for a contraction op that takes a bias."""
@@ -231,18 +233,9 @@ class RaiseBias(Rule[_Biased]):
         new = self._build(match)
         if new is None:
             return Refusal("shape", "what is added is not one number per output channel")
-        refusal = _refuse_raised(new[-1], self.session) or self._refuse(new[-1])
+        refusal = _refuse_new(new[-1], self.session)
         erase_new(new)
         return refusal or in_reals(match.add)
-
-    def _refuse(self, new: Operation) -> Refusal | None:
-        try:
-            new.verify_()
-        except VerifyException as error:
-            return Refusal("types", str(error))
-        behavior = self.session.behaviors.get(new)
-        assert behavior is not None
-        return refuse_types(self.session, behavior, new, new.operand_types, new.result_types)
 
     def _build(self, match: _Biased) -> list[Operation] | None:
         """The op with a bias, and before it the vector if that has to be new."""
@@ -264,13 +257,13 @@ class RaiseBias(Rule[_Biased]):
                 vector = vector.results[0]
             bias = vector
         operands = [*product.operands, bias]
-        new.append(retyped(product, operands, [match.add.results[0].type]))
+        new.append(retyped(product, operands, [match.root.results[0].type]))
         new[-1].attributes.pop(KEY, None)
         new[-1].attributes.pop(QPARAMS, None)
-        if "rounding" in match.add.properties:
-            new[-1].properties["rounding"] = match.add.properties["rounding"]
+        if "rounding" in new[-1].properties:
+            new[-1].properties["rounding"] = StringAttr(rounding_of(match.root).value)
         roles = self.session.components[product.name].roles_of(new[-1])
-        _keep_types(new[-1], self.session, {roles[0]: product}, match.add)
+        _keep_types(new[-1], self.session, {roles[0]: product}, match.root)
         new[-1].attributes.pop(PIECE_KEYS, None)
         return new
 
@@ -291,111 +284,18 @@ class RaiseBias(Rule[_Biased]):
         new = self._build(match)
         assert new is not None
         for op in new[:-1]:
-            rewriter.insert(op, match.add, keep=constant_of(match.bias))
-        rewriter.insert(new[-1], match.add, keep=match.add)
+            rewriter.insert(op, match.root, keep=constant_of(match.bias))
+        rewriter.insert(new[-1], match.root, keep=match.root)
         roles = self.session.components[match.product.name].roles_of(new[-1])
-        _keep_keys(new[-1], self.session, match.add, {roles[0]: match.product})
-        rewriter.replace(match.add, new[-1].results)
-
-
-@dataclass(frozen=True)
-class _NormSteps:
-    """The steps in order, the value they start from, and the constants they take."""
-
-    ops: tuple[Operation, ...]
-    input: SSAValue
-    constants: tuple[ConstantOp, ...]
-
-
-class RaiseBatchNorm(Rule[_NormSteps]):
-    """Subtract, multiply and add one constant per channel is a batch norm:
-
-        (x - mean) * factor + bias  =  batch_norm(x), scale = factor, variance = 1, epsilon = 0
-
-    The factor has the scale of the batch norm that was there. Exact in the reals.
-    """
-
-    name = "raise-batch-norm"
-
-    def roots(self) -> Iterable[str]:
-        return (AddOp.name,)
-
-    def match(self, op: Operation) -> _NormSteps | None:
-        ops: list[Operation] = []
-        constants: list[ConstantOp] = []
-        value = op.results[0]
-        for kind in (AddOp, MulOp, SubOp):
-            step = value.owner
-            if not isinstance(step, kind):
-                return None
-            left, right = step.operands
-            constant = constant_of(right)
-            if constant is None and kind is not SubOp:
-                left, constant = right, constant_of(left)
-            if constant is None or not _is_column(constant.result, shape_of(value)):
-                return None
-            ops.insert(0, step)
-            constants.insert(0, constant)
-            value = left
-        return _NormSteps(tuple(ops), value, tuple(constants))
-
-    def check(self, match: _NormSteps) -> Contract | Refusal:
-        values = [match.input, *(op.results[0] for op in match.ops)]
-        if any(qparams_of(value) for value in values):
-            return Refusal("quantized", "only steps on floats are a batch norm")
-        if any(not op.results[0].has_one_use() for op in match.ops[:-1]):
-            return Refusal("multi-use", "a step of the batch norm is also used elsewhere")
-        if any(shape_of(value) != shape_of(match.input) for value in values):
-            return Refusal("shape", "a step of the batch norm changes the shape")
-        arrays = [constant_values(c.result, self.session) for c in match.constants]
-        if any(array is None or not np.isfinite(array).all() for array in arrays):
-            return Refusal("constants", "a constant is not finite, or its values are not known")
-        new = self._build(match)
-        refusal = _refuse_raised(new[-1], self.session)
-        erase_new(new)
-        return refusal or in_reals(match.constants[0])
-
-    def _build(self, match: _NormSteps) -> list[Operation]:
-        """The four vectors and the op."""
-        store, element = self.session.blobs, tensor_type(match.input).element_type
-        mean, scale, bias = (
-            constant_array(constant, store).reshape(-1) for constant in match.constants
-        )
-        vectors = (scale, bias, mean, np.ones_like(mean))
-        new = [make_constant(vector, element, store) for vector in vectors]
-        operands = [constant.result for constant in new]
-        return [*new, BatchNormOp(match.input, *operands, epsilon=0.0)]
-
-    def rewrite(self, match: _NormSteps, rewriter: Rewriter) -> None:
-        *vectors, norm = self._build(match)
-        root = match.ops[-1]
-        mean, scale, bias = match.constants
-        for vector, source in zip(vectors, (scale, bias, mean, None), strict=True):
-            rewriter.insert(vector, root, keep=source)
-        pieces: dict[str, Operation | None] = dict(
-            zip(("sub_mean", "scaled"), match.ops[:-1], strict=True)
-        )
-        _keep_types(norm, self.session, pieces, root)
-        rewriter.insert(norm, root, keep=root)
-        _keep_keys(norm, self.session, root, pieces)
-        rewriter.replace(root, norm.results)
-
-
-def _is_column(value: SSAValue, shape: tuple[int, ...]) -> bool:
-    """Whether there is one number for each index of dimension 1, and not one for all."""
-    extents = shape_of(value)
-    rank = len(shape)
-    if rank < 2 or len(extents) > rank or shape[1] in (DYNAMIC, 1):
-        return False
-    padded = (*(1,) * (rank - len(extents)), *extents)
-    return padded[1] == shape[1] and prod(extents) == shape[1]
+        _keep_keys(new[-1], self.session, match.root, {roles[0]: match.product})
+        rewriter.replace(match.root, new[-1].results)
 
 
 @dataclass(frozen=True)
 class _Raised:
     root: Operation
     probe: NNOp
-    found: Match
+    found: Match | Miss
 
 
 class RaiseFunction(Rule[_Raised]):
@@ -407,45 +307,68 @@ class RaiseFunction(Rule[_Raised]):
         return tuple(PROBES)
 
     def match(self, op: Operation) -> _Raised | None:
-        result = op.results[0]
-        if qparams_of(result) is not None:
-            return None
-        for kind, types, properties in PROBES[op.name](op, self.session):
-            block = Block(arg_types=types)
+        result, near, most = op.results[0], None, 0
+        for kind, operands, properties in PROBES[op.name](op, self.session):
+            constants = [each for each in operands if isinstance(each, ConstantOp)]
+            types = [as_float(each) for each in operands if isinstance(each, Attribute)]
+            block = Block(constants, arg_types=types)
+            arguments = iter(block.args)
+            values = [o.result if isinstance(o, ConstantOp) else next(arguments) for o in operands]
             try:
-                probe = kind(*block.args, **properties)
+                probe = kind(*values, **properties)
             except VerifyException:
                 continue  # the pieces broadcast, or have shapes that the op does not take
             block.add_op(probe)
             found = find(probe, block, result, self.session)
-            if found is not None and probe.results[0].type == result.type:
-                return _Raised(op, probe, found)
-        return None
+            if isinstance(found, Match) and probe.results[0].type == as_float(result.type):
+                return _Raised(_rescaled(op), probe, found)
+            if isinstance(found, Miss) and found.matched > most:
+                near, most = _Raised(op, probe, found), found.matched
+        return near
 
     def check(self, match: _Raised) -> Contract | Refusal:
-        if not match.found.is_closed:
-            return Refusal("multi-use", f"a piece of '{match.probe.name}' is also used elsewhere")
-        if (refusal := _refuse_raised(match.probe, self.session)) is not None:
-            return refusal
-        if match.found.is_rounded:
-            note = "what the pieces were rounded to on the way is not applied"
-            return Contract(Numerics.RELAXED, inf, note)
-        if match.found.inexact:
-            return Contract(Numerics.TIES, note="constants are not exactly the function's")
-        return in_reals(match.root)
+        if isinstance(match.found, Miss):
+            reason = f"no '{match.probe.name}', though nearly: {match.found.reason}"
+            return Refusal("nearly", reason)
+        return _verdict(self._build(match), match.found, self.session)
+
+    def _build(self, match: _Raised) -> list[Operation]:
+        """The op, and before it its constants: those of the probe, and floats that it takes."""
+        probe, found, result = match.probe, match.found, match.root.results[0]
+        assert isinstance(found, Match)
+        behavior, operands = self.session.behaviors.get(probe), list[SSAValue]()
+        constants: list[Operation] = []
+        for number, operand in enumerate(found.operands):
+            port = None if behavior is None else behavior.operand_port(number)
+            is_codes = quant_element(operand.type) is not None
+            is_new = isinstance(operand.owner, Operation) and operand.owner.parent is probe.parent
+            if is_new or (is_codes and port is not None and port.kind is PortKind.PLAIN):
+                array = numbers_of(operand, self.session)
+                if array is not None:
+                    element = element_type(as_float(operand.type))
+                    constants.append(make_constant(array, element, self.session.blobs))
+                    operand = constants[-1].results[0]
+            operands.append(operand)
+        new = type(probe).create(
+            operands=operands, result_types=[result.type], properties=dict(probe.properties)
+        )
+        if "rounding" in new.properties:
+            new.properties["rounding"] = StringAttr(rounding_of(match.root).value)
+        return [*constants, new]
 
     def rewrite(self, match: _Raised, rewriter: Rewriter) -> None:
         probe, found, result = match.probe, match.found, match.root.results[0]
-        new = type(probe).create(
-            operands=found.operands, result_types=[result.type], properties=probe.properties
-        )
+        assert isinstance(found, Match)
+        *constants, new = self._build(match)
+        for constant in constants:
+            rewriter.insert(constant, match.root)
         roles = self.session.components[probe.name].roles_of(probe)[:-1]
         pieces = {role: _owner_of(found.piece(role)) for role in roles}
         _keep_types(new, self.session, pieces, match.root)
-        if roles and found.types.keys() >= set(roles):
+        if roles and found.types.keys() >= set(roles) and quant_element(result.type) is None:
             hold_types(new, {role: found.types[role] for role in roles})
         rewriter.insert(new, match.root, keep=match.root)
-        _keep_keys(new, self.session, match.root, pieces, found.others(result))
+        _keep_keys(new, self.session, match.root, pieces, found.others())
         rewriter.replace(match.root, new.results)
 
 
@@ -463,26 +386,21 @@ class RaiseRecurrent(Rule[Layer]):
 
     def match(self, op: Operation) -> Layer | None:
         assert isinstance(op, ConcatOp)
-        if qparams_of(op.results[0]) is not None:
-            return None
         return find_layer(op, self.session)
 
     def check(self, match: Layer) -> Contract | Refusal:
-        new = self._build(match)
-        try:
-            if not match.match.is_closed:
-                return Refusal("multi-use", f"a piece of '{new.name}' is also used elsewhere")
-            if (refusal := _refuse_raised(new, self.session)) is not None:
-                return refusal
-            if match.match.is_rounded:
-                note = "what the pieces were rounded to on the way is not applied"
-                return Contract(Numerics.RELAXED, inf, note)
-            return in_reals(new)
-        finally:
-            erase_new([new])
+        return _verdict([self._build(match)], match.match, self.session)
 
     def _build(self, match: Layer) -> Operation:
-        return match.kind(*match.operands, **match.properties)
+        types = [value.type for value in match.results]
+        new = match.kind.create(
+            operands=match.operands, result_types=types, properties=dict(match.properties)
+        )
+        if "rounding" in new.properties:
+            pieces = (op for group in match.pieces.values() for op, _ in group)
+            rounds = next(op for op in pieces if "rounding" in op.properties)
+            new.properties["rounding"] = StringAttr(rounding_of(rounds).value)
+        return new
 
     def rewrite(self, match: Layer, rewriter: Rewriter) -> None:
         new, session = self._build(match), self.session
@@ -492,16 +410,17 @@ class RaiseRecurrent(Rule[Layer]):
         components = session.components[new.name]
         roles, results = components.roles_of(new), components.result_roles(new)
         types: dict[str, UniformType | None] = {}
-        keys: dict[str, Keys] = {OTHERS: tuple(k for op in match.others for k in keys_of(op))}
+        keys: dict[str, Keys] = {
+            OTHERS: tuple(k for op in match.match.others() for k in keys_of(op))
+        }
         for role in roles[:-1]:
             pieces = match.pieces[role]
             elements = {
                 _result_type(op, session) if inner is None else component_types(op).get(inner)
                 for op, inner in pieces
             }
-            types[role] = match.match.types.get(role) or (
-                elements.pop() if len(elements) == 1 else None
-            )
+            held = elements.pop() if len(elements) == 1 else None
+            types[role] = held or match.match.types.get(role)
             every = (keys_of(op) if inner is None else role_keys(op, inner) for op, inner in pieces)
             names = (shared_key(key, session.components) for names in every for key in names)
             keys[role] = tuple(dict.fromkeys(names))
@@ -588,11 +507,40 @@ def _keep_keys(
     hold_keys(op, keys)
 
 
-def _refuse_raised(op: Operation, session: QContext) -> Refusal | None:
-    """The refusal of a composite that the target would only lower again."""
-    if session.target.should_raise(op):
+def _verdict(new: Sequence[Operation], found: Match, session: QContext) -> Contract | Refusal:
+    """What becomes of values where the last of `new` takes the place of pieces that were found, and
+    why it may not; `new` are erased."""
+    op, contract = new[-1], in_reals(new[-1])
+    refusal = _refuse_new(op, session)
+    erase_new(new)
+    if not found.is_closed:
+        return Refusal("multi-use", f"a piece of '{op.name}' is also used elsewhere")
+    if refusal is None and found.is_rounded:
+        note = "what the pieces were rounded to on the way is not applied"
+        contract = Contract(Numerics.RELAXED, inf, note)
+    elif found.inexact:
+        contract = Contract(Numerics.TIES, note="constants are not exactly the function's")
+    return refusal or contract
+
+
+def _refuse_new(op: Operation, session: QContext) -> Refusal | None:
+    """Why a new op cannot be: its own rules, or those of the target, which may lower it again."""
+    if not session.target.should_raise(op):
+        return Refusal("whole", f"{session.target.name} does not run '{op.name}' whole")
+    try:
+        op.verify_()
+    except VerifyException as error:
+        return Refusal("types", str(error))
+    behavior = session.behaviors.get(op)
+    if behavior is None:
         return None
-    return Refusal("whole", f"{session.target.name} does not run '{op.name}' whole")
+    return refuse_types(session, behavior, op, op.operand_types, op.result_types)
+
+
+def _stored_type(op: Operation) -> UniformType | None:
+    """What the result of an op on codes is rounded to; a sum is not."""
+    element = quant_element(op.results[0].type)
+    return None if element and element.qparams.storage == Storage.of("i32") else element
 
 
 def _piece_types(
@@ -600,7 +548,9 @@ def _piece_types(
 ) -> dict[str, UniformType | None]:
     """The qparams of the results of pieces, by role. A role may be a piece of a piece, as
     hard-swish's `scaled` is of the hard-sigmoid in it: then those which that one has."""
-    types = {role: op and _result_type(op, session) for role, op in pieces.items()}
+    types = {
+        role: op and (_result_type(op, session) or _stored_type(op)) for role, op in pieces.items()
+    }
     for piece in pieces.values():
         for role, kind in ({} if piece is None else component_types(piece)).items():
             if role in pieces and pieces[role] is None:
@@ -618,7 +568,6 @@ class RaiseComposites(RulePass):
         return (
             MatMulToFullyConnected(session),
             RaiseBias(session),
-            RaiseBatchNorm(session),
             RaiseFunction(session),
             RaiseRecurrent(session),
         )

@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
+from qdialect.analysis.codes import constant_values
 from qdialect.context import QContext
 from qdialect.dialects.onnx import OUTPUTS, NodeOp
 from qdialect.numerics.contract import Contract, Numerics
@@ -103,17 +104,14 @@ class RaiseDynamic(Rule[_Product]):
         depth = shape[-2] if _is_matmul(match.node) and len(shape) > 1 else prod(shape[1:])
         if depth * 255 * 255 >= 1 << 31:
             return Refusal("overflow", f"a sum of {depth} products may leave 32 bits")
-        zeros = self._numbers(match.node.operands[3]) if len(match.node.operands) > 3 else None
-        scales = self._numbers(match.scale)
-        if scales is None or (zeros is None and len(match.node.operands) > 3):
+        points = match.node.operands[3:4]
+        zeros = constant_values(points[0], self.session) if points else None
+        scales = constant_values(match.scale, self.session)
+        if scales is None or (zeros is None and points):
             return Refusal("qparams", "scale or zero point of the weight is no constant")
         if not all(isfinite(s) and s > 0 for s in scales.flat):
             return Refusal("qparams", "a scale of the weight is not positive")
         return self._qparams(match, constant, storage, scales, zeros)
-
-    def _numbers(self, value: SSAValue) -> NDArray[Any] | None:
-        constant = constant_of(value)
-        return None if constant is None else constant_array(constant, self.session.blobs)
 
     def _qparams(
         self,

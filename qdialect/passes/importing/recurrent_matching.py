@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
@@ -47,7 +47,15 @@ from qdialect.ops import (
 from qdialect.ops.components import NoPiecesError, Pieces, built
 from qdialect.ops.functions import SigmoidOp, TanhOp
 from qdialect.passes.folding.fold_constants import FoldConstants
-from qdialect.passes.importing.component_matching import Match, match_of, rounded, unrounded
+from qdialect.passes.importing.component_matching import (
+    Match,
+    as_float,
+    match_of,
+    numbers_of,
+    rounded,
+    unrounded,
+)
+from qdialect.quant import element_type
 
 Array = NDArray[Any]
 
@@ -69,8 +77,6 @@ class Layer:
     #: the ops of each role, with the role that the value has in the op if that is not its
     #: result: the product in a fully connected op with a bias
     pieces: Mapping[str, list[tuple[Operation, str | None]]]
-    #: the ops that compute what has no role
-    others: list[Operation]
 
     @property
     def root(self) -> Operation:
@@ -82,13 +88,10 @@ class Layer:
     @property
     def first_op(self) -> Operation:
         """The first of the ops whose results are replaced, above all that use them."""
-        owners = [value.owner for value in self.results]
-        ops = [owner for owner in owners if isinstance(owner, Operation)]
-        first = ops[0]
-        for op in ops[1:]:
-            if op.is_before_in_block(first):
-                first = op
-        return first
+        owners = {value.owner for value in self.results}
+        block = self.root.parent
+        assert block is not None
+        return next(op for op in block.ops if op in owners)
 
     @property
     def constants(self) -> list[Operation]:
@@ -162,7 +165,8 @@ class _Reader:
         self, root: ConcatOp, columns: list[list[SSAValue]], way: str, session: QContext
     ) -> None:
         self.root, self.columns, self.way, self.session = root, columns, way, session
-        self.element: Attribute = tensor_type(root.results[0]).element_type
+        self.element = element_type(as_float(root.results[0].type))
+        self.size = shape_of(root.results[0])[-1]
         self.aside = session
         self.lengths: SSAValue | None = None
         self.masks: dict[int, Array] = {}
@@ -173,10 +177,21 @@ class _Reader:
     # -- constants ------------------------------------------------------------------------
 
     def _numbers(self, value: SSAValue) -> Array:
-        found = constant_values(unrounded(value), self.session)
+        found = numbers_of(unrounded(value), self.session)
         if found is None:
             raise _NoLayerError
         return found
+
+    def _weights(self, value: SSAValue) -> Array | SSAValue:
+        """The weights of a direction: the operand that these are of, or a constant's numbers."""
+        rows = value.owner
+        whole: SSAValue | None = _sliced(rows.operands[0] if isinstance(rows, SliceOp) else value)
+        return self._numbers(value) if whole is None else whole
+
+    def _operand(self, parts: Sequence[Mapping[str, Any]], name: str) -> SSAValue:
+        """An operand of the layer, of what it is in each direction."""
+        found: list[Any] = [part[name] for part in parts]
+        return self._constant(np.stack(found)) if isinstance(found[0], np.ndarray) else found[0]
 
     def _constant(self, array: Array) -> SSAValue:
         made = make_constant(np.ascontiguousarray(array), self.element, self.session.blobs)
@@ -256,15 +271,13 @@ class _Reader:
         if len(inputs) != 1 or len(kinds) != 1 or len(linear) != 1:
             raise _NoLayerError
         (x,), (kind,) = inputs, kinds
-        arrays = [np.stack([part[name] for part in parts]) for name in ("w", "r", "b")]
-        operands = [x, *map(self._constant, arrays)]
+        operands = [x, *(self._operand(parts, name) for name in ("w", "r", "b"))]
         peepholes = [part["p"] for part in parts if part["p"] is not None]
         more = self._states(parts, x)
         lengths = self._lengths(x, steps)
         if more is None and (peepholes or lengths is not None):
-            more = [self._constant(np.zeros((len(parts), 1, arrays[1].shape[2]), "f4"))] * len(
-                kind.STATES
-            )
+            zeros = self._constant(np.zeros((len(parts), 1, self.size), "f4"))
+            more = [zeros] * len(kind.STATES)
         operands += more or []
         if peepholes:
             if len(peepholes) != len(parts):
@@ -291,16 +304,15 @@ class _Reader:
         rest: dict[SSAValue, FullyConnectedOp] = {
             p.operands[1]: p for p in products if p.operands[1] is not weight
         }
-        w = self._numbers(weight)
-        size = shape_of(hidden[0])[-1]
+        w, rows, size = self._weights(weight), shape_of(weight)[0], self.size
         x = _sliced(by_weight[weight][0].operands[0])
         first = hidden[-1 if reverse else 0]
         part: dict[str, Any] = {"input": x, "w": w, "p": None, "linear": False}
-        if len(w) == 4 * size:
+        if rows == 4 * size:
             (recurrence,) = self._only(rest, 1)
-            r = self._numbers(recurrence.operands[1])
-            bias = np.zeros((8 * size,), r.dtype)
-            bias[: 4 * size] = self._after(recurrence, 2)
+            r = self._weights(recurrence.operands[1])
+            bias = self._after(recurrence, 2)
+            bias = np.concatenate([bias, np.zeros_like(bias)])
             end = self._lstm(hidden[0 if reverse else -1])
             peeps = [self._peephole(end[gate]) for gate in ("i", "o", "f")]
             if all(p is not None for p in peeps):
@@ -309,12 +321,14 @@ class _Reader:
             states = [self._before(recurrence, hidden), start["before"]]
             ends = [hidden[0 if reverse else -1], end["cell"]]
             return part | {"kind": LstmOp, "r": r, "b": bias, "states": states, "ends": ends}
-        if len(w) != 3 * size:
+        if rows != 3 * size:
             raise _NoLayerError
         recurrences = self._only(rest, 1 if len(rest) == 1 else 2)
         recurrences.sort(key=lambda p: -shape_of(p.operands[1])[0])
         part["linear"] = len(recurrences) == 1
-        r = np.concatenate([self._numbers(p.operands[1]) for p in recurrences])
+        found = [self._weights(p.operands[1]) for p in recurrences]
+        arrays = [each for each in found if not isinstance(each, SSAValue)]
+        r = np.concatenate(arrays) if len(arrays) == len(found) else found[0]
         biases = [self._after(p, 1) for p in (by_weight[weight][0], *recurrences)]
         states = [_expect(_expect(first, AddOp).operands[1], MulOp).operands[1]]
         bias = np.concatenate(biases)
@@ -348,19 +362,18 @@ class _Reader:
     def _states(self, parts: Sequence[Mapping[str, Any]], x: SSAValue) -> list[SSAValue] | None:
         """The operands of the states before the first step; None where all are 0."""
         found: list[SSAValue] = []
-        size = parts[0]["r"].shape[1]
         for values in zip(*(part["states"] for part in parts), strict=True):
             above = {None if value is None else _sliced(value) for value in values}
             if len(above) == 1 and None not in above:
                 found.append(next(v for v in above if v is not None))
                 continue
             arrays = [
-                np.zeros((1, size), "f4") if value is None else self._numbers(value)
+                np.zeros((1, self.size), "f4") if value is None else self._numbers(value)
                 for value in values
             ]
             found.append(self._constant(np.stack(np.broadcast_arrays(*arrays))))
         zero = [
-            (known := constant_values(value, self.session)) is not None and not known.any()
+            (known := numbers_of(value, self.session)) is not None and not known.any()
             for value in found
         ]
         return None if all(zero) else found
@@ -431,7 +444,7 @@ class _Reader:
     ) -> Layer:
         """The layer, if its pieces are the graph; else _NoLayerError."""
         runtime = [v for v in operands if not isinstance(v.owner, Operation) or v.owner.parent]
-        function = FuncOp("pattern", ([v.type for v in runtime], []))
+        function = FuncOp("pattern", ([as_float(v.type) for v in runtime], []))
         module, block = ModuleOp([function]), function.body.block
         inner: dict[SSAValue, SSAValue] = dict(zip(runtime, block.args, strict=True))
         for value in dict.fromkeys(operands):
@@ -450,26 +463,19 @@ class _Reader:
         assert finals is not None
         by_role = {role: list(values) for role, values in plan.values.items()}
         named = ReturnOp(*finals, *(v for values in by_role.values() for v in values))
+        properties = dict(probe.properties)
         probe.detach()
         probe.erase()
         block.add_op(named)
         self.aside = self.session.clone()
-        FoldConstants(numerics="ties").apply(self.aside, module)
+        if not {id(v) for v in operands[1:3]} & {id(v) for v in runtime}:
+            FoldConstants(numerics="ties").apply(self.aside, module)
         count = len(finals)
         values = iter(list(named.operands)[count:])
         by_role = {role: [next(values) for _ in group] for role, group in by_role.items()}
         bound: dict[SSAValue, SSAValue] = dict(zip(block.args, runtime, strict=True))
         biased = self._bind(list(zip(named.operands[:count], results, strict=True)), bound)
         match = match_of(operands, bound, by_role, results)
-        pieces_of = {bound.get(v) for group in by_role.values() for v in group}
-        others = [
-            value.owner
-            for pattern, value in bound.items()
-            if not isinstance(pattern, BlockArgument)
-            and value not in pieces_of
-            and isinstance(value.owner, Operation)
-            and not value.owner.has_trait(ConstantLike, value_if_unregistered=False)
-        ]
         ops: dict[str, list[tuple[Operation, str | None]]] = {role: [] for role in by_role}
         for role, pattern in ((role, v) for role, group in by_role.items() for v in group):
             value = bound.get(pattern)
@@ -481,7 +487,7 @@ class _Reader:
         shared = Counter(piece for group in ops.values() for piece in dict.fromkeys(group))
         alone = {role: [p for p in group if shared[p] == 1] for role, group in ops.items()}
         pieces = {role: alone[role] or group for role, group in ops.items()}
-        return Layer(kind, operands, properties, results, match, pieces, others)
+        return Layer(kind, operands, properties, results, match, pieces)
 
     def _bind(
         self, pairs: list[tuple[SSAValue, SSAValue]], bound: dict[SSAValue, SSAValue]
@@ -506,8 +512,8 @@ class _Reader:
                 pairs.append((op.operands[0], value))
                 continue
             if op.has_trait(ConstantLike, value_if_unregistered=False):
-                one = constant_values(pattern, self.aside)
-                two = constant_values(value, self.session)
+                one = numbers_of(pattern, self.aside)
+                two = numbers_of(value, self.session)
                 if one is None or two is None or not np.array_equal(one.ravel(), two.ravel()):
                     raise _NoLayerError
                 continue

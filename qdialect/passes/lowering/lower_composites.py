@@ -106,7 +106,7 @@ class PiecePlan(Pieces):
         """The result of a piece, quantized where the op is."""
         if self.quantized:
             self._append(piece)
-            self._transfer(role, piece, result=False)
+            self._transfer(role, piece, result=role in self.components.sums)
             return self._quantized(role, piece)
         self._transfer(role, piece, result=True)
         return super().add(role, piece)

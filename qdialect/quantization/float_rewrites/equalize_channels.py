@@ -20,6 +20,7 @@ Contract: exact in the reals; in floats each constant that changes is rounded on
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -40,6 +41,8 @@ class EqualizeChannels(ModulePass):
     """Equalizes for storages of values and weights; see the module."""
 
     name = "equalize-channels"
+    #: so a profile of the model before does not hold
+    changes_ranges: ClassVar[bool] = True
 
     activations: str = "u8"
     weights: str = "i8"
