@@ -8,8 +8,12 @@ are rounded again from their numbers. A value whose new codes reach beyond the o
 first: saturation may be what computes a ReLU.
 
 Values change by up to a step, so the pass acts at `relaxed` only; below, it says what is refused.
-A function that the target takes is left as it is, and one of which an op would be left in floats
-that the target does not have.
+A function that the target takes is left as it is.
+
+Where the target has no floats, the model is brought to it as a float model is: prepared, with what
+is not quantized whole as its pieces, and all of it is solved at once. Values between pieces have no
+codes to read; their ranges are what they are for a few inputs, drawn from what the codes of these
+stand for. It is done if fewer ops are refused in the end than op by op.
 
 For example, on a target with scales that are powers of two,
 
@@ -26,39 +30,63 @@ becomes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, f64
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.behaviors import Behavior, Lookup, PortKind
 from qdialect.context import QContext, session
+from qdialect.errors import InputError
 from qdialect.numerics.contract import Contract, Numerics, level_named
 from qdialect.numerics.rounding import Rounding
-from qdialect.ops import ClipOp, ConstantOp
-from qdialect.ops.keys import QPARAMS
+from qdialect.ops import ClipOp, ConstantOp, ReluOp, keys_of
+from qdialect.ops.base import KERNEL
+from qdialect.ops.keys import KEY, QPARAMS
+from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.profile.collector import Collector
+from qdialect.profile.engines import open_engine
+from qdialect.profile.instrument import INPUT_PREFIX, instrument, is_float, leave_derived
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, expressed_type, with_element
+from qdialect.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    UniformType,
+    expressed_type,
+    with_element,
+)
 from qdialect.quantization.emission import cast_pair, emit
-from qdialect.quantization.grids import assign
+from qdialect.quantization.grids import Grids, assign
+from qdialect.quantization.preparation import run_pipeline
+from qdialect.quantization.prepared import prepare_whole
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import select
+from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values
+from qdialect.reference import argument_names, random_inputs
 from qdialect.rewrite.error_bounds import Change
 from qdialect.rewrite.op_numbers import number_ops, numbers_of
 from qdialect.rewrite.refused import refused_by_target
 from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
 from qdialect.rewrite.rewriter import set_type
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 _CONTRACT = Contract(Numerics.RELAXED, inf, "quantized again, to qparams that the target takes")
+_OLD = "nn.old_codes"
+"""Attribute of a clip, while the pass runs: the type that values had there."""
+_SAMPLES = 4
+"""On so many inputs values are looked at that have no codes."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +100,9 @@ class Regrid(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Quantize again each function with a type that the target refuses."""
         qctx, level = session(ctx), level_named(self.numerics)
+        if level is Numerics.RELAXED and not qctx.target.floats:
+            _solve(op, qctx)
+            return
         for number, function in enumerate(op.body.block.ops):
             if not isinstance(function, FuncOp) or len(function.body.blocks) != 1:
                 continue
@@ -86,6 +117,48 @@ class Regrid(ModulePass):
             for each, reason in refused:
                 why = f"{qctx.target.name}: {reason}; needs numerics=relaxed"
                 qctx.remarks.add(_remark("refused", each, "numerics", why))
+
+
+def _solve(module: ModuleOp, ctx: QContext) -> None:
+    """Bring a module of one function to a target without floats, if that leaves fewer ops refused
+    than there are op by op."""
+    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+    before = _left(module, ctx)
+    if not before or len(functions) != 1 or len(functions[0].body.blocks) != 1:
+        return
+    clone, own = module.clone(), ctx.clone()
+    (function,) = (op for op in clone.body.block.ops if isinstance(op, FuncOp))
+    _Function(function, own).run()
+    after = _left(clone, own)
+    if after >= before:
+        reason = f"{ctx.target.name}: {after} ops would be refused, not {before}"
+        ctx.remarks.add(_remark("refused", functions[0], "target", reason))
+        return
+    for op in list(module.body.block.ops):
+        op.detach()
+        op.erase(safe_erase=False)
+    for op in list(clone.body.block.ops):
+        op.detach()
+        module.body.block.add_op(op)
+    number = len(ctx.remarks.remarks)
+    ctx.remarks.remarks += own.remarks.remarks
+    ctx.error_bounds.changes.clear()
+    _note_change(function, number, ctx)
+
+
+def _note_change(function: FuncOp, number: int, ctx: QContext) -> None:
+    """No bound is known for the results of a function, by the remark of a number."""
+    last = function.body.block.last_op
+    assert isinstance(last, ReturnOp)
+    for value in last.operands:
+        ctx.error_bounds.add(value, (Change(inf, number),))
+
+
+def _left(module: ModuleOp, ctx: QContext) -> int:
+    """How many ops the target refuses when the other passes have run."""
+    clone, own = module.clone(), ctx.clone()
+    run_pipeline(clone, own, optimize_pipeline(ctx.target, "bounded"))
+    return sum(refused_by_target(own, op) is not None for op in clone.walk())
 
 
 def _newly_refused(module: ModuleOp, number: int, ctx: QContext) -> str | None:
@@ -145,44 +218,124 @@ class _Function:
     function: FuncOp
     ctx: QContext
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
-    #: by clip, the qparams that values had there
-    clips: dict[ClipOp, QParams] = field(default_factory=dict[ClipOp, QParams])
+
+    @property
+    def _block(self) -> Block:
+        return self.function.body.block
 
     def run(self) -> None:
-        block = self.function.body.block
-        for op in list(block.ops):
+        for op in list(self._block.ops):
             behavior = self.ctx.behaviors.get(op)
             if isinstance(op, RescaleOp):
                 self._rescale_in_floats(op)
             elif behavior is not None and not isinstance(op, ConstantOp):
                 self._in_floats(op, behavior)
-        for op in list(block.ops):
+        for op in list(self._block.ops):
             if isinstance(op, QCastOp):
                 self._without_casts(op)
-        for op in block.ops:
+        for op in self._block.ops:
             params = qparams_of(op.input) if isinstance(op, DCastOp) else None
             if params is not None and is_integer(params) and params.storage.width <= 16:
                 self.ranges.setdefault(op.results[0], _range(params))
         target = self.ctx.target
-        recipe = Recipe(target.activations, max_steps=inf, correct_bias=False)
-        profile = Profile(digest="", entries={})
-        selection = select(Values(self.function, self.ctx, profile, recipe, known=self.ranges))
-        grids = assign(selection)
+        recipe = replace(Recipe.of_target(target), correct_bias=False, max_steps=inf)
+        if target.floats:
+            values = Values(self.function, self.ctx, Profile(digest=""), recipe, self.ranges)
+            selection = select(values)
+            grids = assign(selection)
+        else:
+            selection, grids = self._solved(recipe)
         self.ctx.remarks.add(fired_remark(Regrid.name, Regrid.name, self.function, _CONTRACT))
         number = len(self.ctx.remarks.remarks) - 1
         for op, why in selection.left.items():
             self.ctx.remarks.add(_remark("note", op, why.code, f"left float: {why.reason}"))
         emit(selection, grids)
-        for clip, old in self.clips.items():
-            params = grids.qparams.get(clip.result)
-            if params is None:
-                _cast_again(clip, old)
+        for clip in list(self._block.ops):
+            old = clip.attributes.pop(_OLD, None)
+            params = None if old is None else grids.qparams.get(clip.results[0])
+            if not isinstance(clip, ClipOp) or not isinstance(old, UniformType):
+                continue
+            if params is not None:
+                _settle_clip(clip, params)
+            elif target.refuses_qparams(old.qparams) is None:
+                _cast_again(clip, old.qparams)
             else:
-                _settle_clip(clip, _range(old), params)
-        last = block.last_op
-        assert isinstance(last, ReturnOp)
-        for value in last.operands:
-            self.ctx.error_bounds.add(value, (Change(inf, number),))
+                self._without_clip(clip)
+        _note_change(self.function, number, self.ctx)
+
+    def _solved(self, recipe: Recipe) -> tuple[Selection, Grids]:
+        """All of the function quantized where there are no floats, with what stands for the
+        ranges of its codes in a profile."""
+        module = self.function.parent_op()
+        assert isinstance(module, ModuleOp)
+        own = self.ctx.clone()
+        profile = replace(self._seen(), ranges=self._by_key())
+        prepare_whole(module, own, profile, recipe)
+        while True:
+            selection = select(Values(self.function, self.ctx, profile, recipe))
+            grids = assign(selection)
+            clips = [op for op in selection.left if _OLD in op.attributes]
+            for clip in clips:
+                self._without_clip(clip)
+            if not clips:
+                return selection, grids
+
+    def _by_key(self) -> dict[str, Range]:
+        """The ranges by key; what makes floats gets a key that nothing else has."""
+        names = zip(argument_names(self.function), self._block.args, strict=True)
+        found = {f"{INPUT_PREFIX}{n}": self.ranges[v] for n, v in names if v in self.ranges}
+        taken: set[str] = set()
+        for number, op in enumerate(self._block.ops):
+            if isinstance(op, ConstantOp) or not any(is_float(v.type) for v in op.results):
+                continue
+            keys = keys_of(op)
+            if not keys or not taken.isdisjoint(keys):
+                keys = (f"{keys[0] if keys else op.name}~{number}",)
+                op.attributes[KEY] = StringAttr(keys[0])
+            taken.update(keys)
+            for index, result in enumerate(op.results):
+                if result in self.ranges:
+                    more = f"#{index}" if index else ""
+                    found.update({f"{key}{more}": self.ranges[result] for key in keys})
+        return found
+
+    def _seen(self) -> Profile:
+        """What values are for inputs that are drawn from their ranges; nothing where the function
+        does not run."""
+        self._by_key()
+        module = self.function.parent_op()
+        assert isinstance(module, ModuleOp)
+        plan = instrument(module, self.ctx)
+        leave_derived(plan, self.ctx, False)
+        engine = open_engine("numpy", plan, self.ctx)
+        collector = Collector(Profile(digest=""), plan.derived())
+        try:
+            for seed in range(_SAMPLES):
+                collector.add(seed, engine.run(self._drawn(seed)))
+        except InputError:
+            return Profile(digest="")
+        return collector.profile()
+
+    def _drawn(self, seed: int) -> dict[str, NDArray[Any]]:
+        random, drawn = np.random.default_rng(seed), random_inputs(self.function, seed)
+        for number, value in enumerate(self._block.args):
+            if (found := self.ranges.get(value)) is not None:
+                array = random.uniform(found.low, found.high, drawn[number].shape)
+                drawn[number] = array.astype(drawn[number].dtype)
+        return dict(zip(argument_names(self.function), drawn, strict=True))
+
+    def _without_clip(self, clip: Operation) -> None:
+        """Drop a clip of ours that the target does not run; of one at 0 a ReLU is left."""
+        value, least = clip.operands[0], clip.properties.get("min")
+        if isinstance(least, FloatAttr) and least.value.data == 0:
+            relu = ReluOp(value, result_types=[value.type])
+            relu.attributes[KEY] = clip.attributes[KEY]
+            relu.location = clip.location
+            self._block.insert_op_before(relu, clip)
+            value = relu.result
+        clip.results[0].replace_all_uses_with(value)
+        clip.detach()
+        clip.erase()
 
     def _in_floats(self, op: Operation, behavior: Behavior) -> None:
         """An op on codes is the op on their numbers, quantized; a table is of codes."""
@@ -204,6 +357,7 @@ class _Function:
         if "rounding" in op.properties:
             op.properties["rounding"] = StringAttr(Rounding.HALF_EVEN.value)
         op.attributes.pop(QPARAMS, None)
+        op.attributes.pop(KERNEL, None)
         for result in op.results:
             params, kind = qparams_of(result), result.type
             if params is None:
@@ -242,8 +396,9 @@ class _Function:
             found = _range(params)
             clip = ClipOp(value, min=found.low, max=found.high)
             clip.location = cast.location
+            clip.attributes[_OLD] = UniformType(params)
             block.insert_op_before(clip, cast)
-            self.ranges[clip.result], self.clips[clip] = found, params
+            self.ranges[clip.result] = found
             value = clip.result
         for real in reals:
             real.results[0].replace_all_uses_with(value)
@@ -272,16 +427,17 @@ def _cast_again(clip: ClipOp, params: QParams) -> None:
     clip.erase()
 
 
-def _settle_clip(clip: ClipOp, found: Range, params: QParams) -> None:
+def _settle_clip(clip: ClipOp, params: QParams) -> None:
     """Give a clip bounds that are codes of what it is on, and drop those that codes do not
     reach beyond by half a step; with none left the clip goes."""
     (scale,), made = params.scale_list(), _range(params)
-    for name, bound, reached in (
-        ("min", found.low, found.low - scale / 2 > made.low),
-        ("max", found.high, made.high > found.high + scale / 2),
-    ):
-        if reached:
-            clip.properties[name] = FloatAttr(round(bound / scale) * scale, f64)
+    for name, end in (("min", made.low), ("max", -made.high)):
+        bound = clip.properties.get(name)
+        if not isinstance(bound, FloatAttr):
+            continue
+        number = bound.value.data
+        if (number if name == "min" else -number) - scale / 2 > end:
+            clip.properties[name] = FloatAttr(round(number / scale) * scale, f64)
         else:
             clip.properties.pop(name)
     if not clip.properties:
