@@ -329,7 +329,8 @@ class _Function:
         value, least = clip.operands[0], clip.properties.get("min")
         if isinstance(least, FloatAttr) and least.value.data == 0:
             relu = ReluOp(value, result_types=[value.type])
-            relu.attributes[KEY] = clip.attributes[KEY]
+            if KEY in clip.attributes:
+                relu.attributes[KEY] = clip.attributes[KEY]
             relu.location = clip.location
             self._block.insert_op_before(relu, clip)
             value = relu.result

@@ -37,6 +37,8 @@ from qdialect.workflows.model import Model, copy_file, load, run_passes, save
 from qdialect.workflows.optimize import EVERYTHING, Dropped, Optimization, Optimized
 from qdialect.workflows.race import FLOAT, INPUT, Choice, Selection, cheapest_form, unrounded
 from qdialect.workflows.tabulate import with_tables
+from qdialect.workflows.taken import AS_KERNELS_RUN, taken_of
+from qdialect.workflows.target_report import refused_ops
 from qdialect.workflows.tflite_files import (
     KERNELS,
     WrittenTflite,
@@ -110,6 +112,8 @@ class FileOptimization:
     float_file: Path | None = None
     """The float model, which takes part in the race."""
     inline_weights: bool = False
+    keep_refused: bool = False
+    """Whether a result is written that a target without floats does not run."""
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     typical_dims: Mapping[str, int] = field(default_factory=dict[str, int])
     kernels: str | None = None
@@ -175,6 +179,7 @@ class FileOptimization:
                 began = self._took("candidates", began)
             if self.result is None and not self._may_copy:
                 self.result, self.choice = self._translated(model, judge), None
+        self._refuse_target()
         try:
             self._write()
         except InputError as error:
@@ -204,6 +209,30 @@ class FileOptimization:
                 code="refused-by-litert",
                 notes=tuple(f"--kernels {name} takes it" for name in others),
             )
+
+    def _refuse_target(self) -> None:
+        """UnsupportedError for ops that a target without floats refuses: nothing runs them. What is
+        said of a model that was quantized again is how much of it runs."""
+        target, model = self.target, self.result.model if self.result else self.model
+        if target.floats or model is None:
+            return
+        if self.result is None:
+            model = run_passes(model, AS_KERNELS_RUN, target=target, verify_each=False)
+        left = refused_ops(model.module, model.ctx)
+        if left and not self.keep_refused:
+            notes = [f"'{op.name}' ({key_text(op)}): {reason}" for op, reason in left.items()]
+            if self.level != "relaxed":
+                notes.append("--numerics relaxed lets the model be quantized again for the target")
+            raise UnsupportedError(
+                f"'{target.name}' has no floats, and refuses {len(left)} ops of the result "
+                "(--keep-refused writes it nevertheless)",
+                code="refused-by-target",
+                notes=tuple(notes),
+            )
+        if model.ctx.remarks.fired().get("regrid"):
+            taken = taken_of(model.module, model.ctx, target)
+            text = f"quantized again for '{target.name}', which runs {taken.taken} of {taken.total}"
+            self.notes.append(f"{text} ops")
 
     def _refuse_kernels(self, model: Model) -> None:
         """UnsupportedError where ops have no form in ONNX under the level that was asked for."""
