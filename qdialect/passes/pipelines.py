@@ -59,6 +59,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     functions take and return codes in the end.
     """
     chosen = get_target(target) if isinstance(target, str) else target
+    chosen.check()
     level = f"{{numerics={numerics}}}"
     clean = ("canonicalize", "cse", "dce")
     settle = (f"place-rescales{level}", f"fold-rescale{level}", *clean)

@@ -41,6 +41,7 @@ def prepare_whole(
 ) -> Mapping[str, str]:
     """Prepare a float module for the target of the session, in place; by key, why composites that
     are not quantized were not written as their pieces."""
+    ctx.target.check()
     prepare(module, ctx, recipe.keep_float)
     if recipe.lower or ctx.target.in_pieces:
         return _lower_unfit(module, ctx, profile, recipe)

@@ -18,7 +18,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from qdialect.behaviors.shield import Hook, of_type, shielded_method
-from qdialect.errors import UsageError
+from qdialect.errors import QError, UsageError
 from qdialect.numerics.rounding import Rounding
 from qdialect.numerics.sums import SUMS, SumType
 from qdialect.ops.base import kernels_of
@@ -324,6 +324,22 @@ class Target:
             met = (domain.meet(tensor) for domain in ports for tensor in self.any_tensor)
             self._port_domains[key] = tuple(dict.fromkeys(e for e in met if e is not None))
         return self._port_domains[key]
+
+    def check(self) -> None:
+        """QError (`bad-plugin`) for kernels on tensors that there are none of."""
+        for name, rows in self.kernels.items():
+            sides = [row.operand_domains for row in rows], [row.result_domains for row in rows]
+            for side, domains in zip(("operand", "result"), sides, strict=True):
+                for port in range(max(map(len, domains), default=0)):
+                    if self.port_domains(name, port, result=side == "result"):
+                        continue
+                    said = (str(each[min(port, len(each) - 1)]) for each in domains)
+                    raise QError(
+                        f"target '{self.name}' contradicts itself: {side} #{port} of '{name}' is "
+                        f"{' or '.join(dict.fromkeys(said))}, and tensors are "
+                        f"{' or '.join(map(str, self.any_tensor))}",
+                        code="bad-plugin",
+                    )
 
     @cached_property
     def _port_domains(self) -> dict[tuple[str, int, bool], tuple[Domain, ...]]:
