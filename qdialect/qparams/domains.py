@@ -375,7 +375,7 @@ def _agree(sets: tuple[Scales, ...]) -> bool:
         return True
     tried = [value for each in sets for value in each.values]
     tried += [each.unit * count for each in sets if each.unit for count in range(1, 257)]
-    tried += [math.ldexp(1.0, exponent) for exponent in range(-32, 33)]
+    tried += [math.ldexp(1.0, exponent) for exponent in range(-32, 9)]
     return any(all(each.holds([scale]) for each in sets) for scale in tried)
 
 

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, f64
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -70,11 +70,10 @@ from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import run_pipeline
 from qdialect.quantization.prepared import prepare_whole
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import Selection, select
+from qdialect.quantization.selection import Selection, concerns, select
 from qdialect.quantization.values import Values
 from qdialect.reference import argument_names, random_inputs
 from qdialect.rewrite.error_bounds import Change
-from qdialect.rewrite.op_numbers import number_ops, numbers_of
 from qdialect.rewrite.refused import refused_by_target
 from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
 from qdialect.rewrite.rewriter import set_type
@@ -98,83 +97,55 @@ class Regrid(ModulePass):
     numerics: str = "exact"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Quantize again each function with a type that the target refuses."""
+        """Quantize again each function of which the target refuses ops."""
         qctx, level = session(ctx), level_named(self.numerics)
-        if level is Numerics.RELAXED and not qctx.target.floats:
-            _solve(op, qctx)
-            return
-        for number, function in enumerate(op.body.block.ops):
+        for function in list(op.body.block.ops):
             if not isinstance(function, FuncOp) or len(function.body.blocks) != 1:
                 continue
             refused = list(_refused(function, qctx))
-            if level is Numerics.RELAXED and refused:
-                found = _newly_refused(op, number, qctx)
-                if found is None:
-                    _Function(function, qctx).run()
-                else:
-                    qctx.remarks.add(_remark("refused", function, "target", found))
+            if level is Numerics.RELAXED:
+                if refused or not qctx.target.floats:
+                    _quantize_again(op, function, qctx)
                 continue
             for each, reason in refused:
                 why = f"{qctx.target.name}: {reason}; needs numerics=relaxed"
                 qctx.remarks.add(_remark("refused", each, "numerics", why))
 
 
-def _solve(module: ModuleOp, ctx: QContext) -> None:
-    """Bring a module of one function to a target without floats, if that leaves fewer ops refused
-    than there are op by op."""
-    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
-    before = _left(module, ctx)
-    if not before or len(functions) != 1 or len(functions[0].body.blocks) != 1:
+def _quantize_again(module: ModuleOp, function: FuncOp, ctx: QContext) -> None:
+    """Put another function in place of one, if the target refuses fewer ops of it in the end."""
+    made, own = function.clone(), ctx.clone()
+    alone = ModuleOp([made], dict(module.attributes))
+    if any(isinstance(op, CallOp) for op in made.walk()) or not (before := _left(alone, ctx)):
         return
-    clone, own = module.clone(), ctx.clone()
-    (function,) = (op for op in clone.body.block.ops if isinstance(op, FuncOp))
-    _Function(function, own).run()
-    after = _left(clone, own)
-    if after >= before:
+    _Function(made, own).run()
+    if (after := _left(alone, ctx)) >= before:
         reason = f"{ctx.target.name}: {after} ops would be refused, not {before}"
-        ctx.remarks.add(_remark("refused", functions[0], "target", reason))
+        ctx.remarks.add(_remark("refused", function, "target", reason))
         return
-    for op in list(module.body.block.ops):
-        op.detach()
-        op.erase(safe_erase=False)
-    for op in list(clone.body.block.ops):
-        op.detach()
-        module.body.block.add_op(op)
-    number = len(ctx.remarks.remarks)
+    made.detach()
+    module.body.block.insert_op_before(made, function)
+    function.detach()
+    function.erase()
+    number, last = len(ctx.remarks.remarks), made.body.block.last_op
     ctx.remarks.remarks += own.remarks.remarks
-    ctx.error_bounds.changes.clear()
-    _note_change(function, number, ctx)
-
-
-def _note_change(function: FuncOp, number: int, ctx: QContext) -> None:
-    """No bound is known for the results of a function, by the remark of a number."""
-    last = function.body.block.last_op
+    ctx.error_bounds.changes = {
+        value: changes
+        for value, changes in ctx.error_bounds.changes.items()
+        if isinstance(value.owner, Operation) and value.owner.parent is not None
+    }
     assert isinstance(last, ReturnOp)
     for value in last.operands:
         ctx.error_bounds.add(value, (Change(inf, number),))
 
 
 def _left(module: ModuleOp, ctx: QContext) -> int:
-    """How many ops the target refuses when the other passes have run."""
+    """How much of a module is not on codes that the target takes when the other passes have run:
+    the ops on floats, and those that it refuses twice. Conversions do not count."""
     clone, own = module.clone(), ctx.clone()
     run_pipeline(clone, own, optimize_pipeline(ctx.target, "bounded"))
-    return sum(refused_by_target(own, op) is not None for op in clone.walk())
-
-
-def _newly_refused(module: ModuleOp, number: int, ctx: QContext) -> str | None:
-    """Which op of function `number` the target would refuse that stands for none that it refuses
-    now, and why; found out on a clone."""
-    were = [refused_by_target(ctx, op) is not None for op in module.walk()]
-    clone, session = module.clone(), ctx.clone()
-    number_ops(clone)
-    function = list(clone.body.block.ops)[number]
-    assert isinstance(function, FuncOp)
-    _Function(function, session).run()
-    for op in function.walk():
-        reason = refused_by_target(session, op)
-        if reason and not any(were[n] for n in numbers_of(op.location)):
-            return f"{ctx.target.name}: '{op.name}': {reason}"
-    return None
+    ops = (op for op in clone.walk() if not isinstance(op, DCastOp | QCastOp | RescaleOp))
+    return sum(2 if refused_by_target(own, op) else concerns(op) for op in ops)
 
 
 def _remark(kind: Literal["refused", "note"], op: Operation, code: str, reason: str) -> Remark:
@@ -246,7 +217,6 @@ class _Function:
         else:
             selection, grids = self._solved(recipe)
         self.ctx.remarks.add(fired_remark(Regrid.name, Regrid.name, self.function, _CONTRACT))
-        number = len(self.ctx.remarks.remarks) - 1
         for op, why in selection.left.items():
             self.ctx.remarks.add(_remark("note", op, why.code, f"left float: {why.reason}"))
         emit(selection, grids)
@@ -261,7 +231,6 @@ class _Function:
                 _cast_again(clip, old.qparams)
             else:
                 self._without_clip(clip)
-        _note_change(self.function, number, self.ctx)
 
     def _solved(self, recipe: Recipe) -> tuple[Selection, Grids]:
         """All of the function quantized where there are no floats, with what stands for the
