@@ -32,11 +32,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, f64
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, UnitAttr, f64
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -53,7 +53,7 @@ from qdialect.ops.keys import KEY, QPARAMS
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.profile.collector import Collector
 from qdialect.profile.engines import open_engine
-from qdialect.profile.instrument import INPUT_PREFIX, instrument, is_float, leave_derived
+from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
@@ -61,11 +61,10 @@ from qdialect.quant import (
     DCastOp,
     QCastOp,
     RescaleOp,
-    UniformType,
     expressed_type,
     with_element,
 )
-from qdialect.quantization.emission import cast_pair, emit
+from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import run_pipeline
 from qdialect.quantization.prepared import prepare_whole
@@ -79,11 +78,11 @@ from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_te
 from qdialect.rewrite.rewriter import set_type
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 _CONTRACT = Contract(Numerics.RELAXED, inf, "quantized again, to qparams that the target takes")
-_OLD = "nn.old_codes"
-"""Attribute of a clip, while the pass runs: the type that values had there."""
+_ENDS = "nn.ends_of_codes"
+"""Attribute of a clip, while the pass runs, that stands for the ends of codes."""
 _SAMPLES = 4
 """On so many inputs values are looked at that have no codes."""
 
@@ -119,21 +118,18 @@ def _quantize_again(module: ModuleOp, function: FuncOp, ctx: QContext) -> None:
     if any(isinstance(op, CallOp) for op in made.walk()) or not (before := _left(alone, ctx)):
         return
     _Function(made, own).run()
-    if (after := _left(alone, ctx)) >= before:
-        reason = f"{ctx.target.name}: {after} ops would be refused, not {before}"
+    if _left(alone, ctx) >= before:
+        reason = f"no more of it would be on codes that {ctx.target.name} takes"
         ctx.remarks.add(_remark("refused", function, "target", reason))
         return
     made.detach()
     module.body.block.insert_op_before(made, function)
+    for op in function.walk():
+        ctx.error_bounds.forget(op)
     function.detach()
     function.erase()
     number, last = len(ctx.remarks.remarks), made.body.block.last_op
     ctx.remarks.remarks += own.remarks.remarks
-    ctx.error_bounds.changes = {
-        value: changes
-        for value, changes in ctx.error_bounds.changes.items()
-        if isinstance(value.owner, Operation) and value.owner.parent is not None
-    }
     assert isinstance(last, ReturnOp)
     for value in last.operands:
         ctx.error_bounds.add(value, (Change(inf, number),))
@@ -221,85 +217,66 @@ class _Function:
             self.ctx.remarks.add(_remark("note", op, why.code, f"left float: {why.reason}"))
         emit(selection, grids)
         for clip in list(self._block.ops):
-            old = clip.attributes.pop(_OLD, None)
-            params = None if old is None else grids.qparams.get(clip.results[0])
-            if not isinstance(clip, ClipOp) or not isinstance(old, UniformType):
+            if not clip.attributes.pop(_ENDS, None) or not isinstance(clip, ClipOp):
                 continue
-            if params is not None:
-                _settle_clip(clip, params)
-            elif target.refuses_qparams(old.qparams) is None:
-                _cast_again(clip, old.qparams)
-            else:
+            params = grids.qparams.get(clip.result)
+            if params is None:
                 self._without_clip(clip)
+            else:
+                _settle_clip(clip, params)
 
     def _solved(self, recipe: Recipe) -> tuple[Selection, Grids]:
-        """All of the function quantized where there are no floats, with what stands for the
-        ranges of its codes in a profile."""
-        module = self.function.parent_op()
+        """All of the function quantized where there are no floats."""
+        module, profile = self.function.parent_op(), self._profile(recipe)
         assert isinstance(module, ModuleOp)
-        own = self.ctx.clone()
-        profile = replace(self._seen(), ranges=self._by_key())
-        prepare_whole(module, own, profile, recipe)
+        prepare_whole(module, self.ctx.clone(), profile, recipe)
         while True:
             selection = select(Values(self.function, self.ctx, profile, recipe))
             grids = assign(selection)
-            clips = [op for op in selection.left if _OLD in op.attributes]
-            for clip in clips:
-                self._without_clip(clip)
+            clips = [op for op in selection.left if op.attributes.pop(_ENDS, None)]
             if not clips:
                 return selection, grids
+            for clip in clips:
+                self._without_clip(clip)
 
-    def _by_key(self) -> dict[str, Range]:
-        """The ranges by key; what makes floats gets a key that nothing else has."""
-        names = zip(argument_names(self.function), self._block.args, strict=True)
-        found = {f"{INPUT_PREFIX}{n}": self.ranges[v] for n, v in names if v in self.ranges}
-        taken: set[str] = set()
-        for number, op in enumerate(self._block.ops):
-            if isinstance(op, ConstantOp) or not any(is_float(v.type) for v in op.results):
-                continue
+    def _profile(self, recipe: Recipe) -> Profile:
+        """The ranges of values that had codes, by key, and what all are for inputs that are drawn
+        from these; no more than the former where the function does not run."""
+        module, taken = self.function.parent_op(), set[str]()
+        assert isinstance(module, ModuleOp)
+        for number, op in enumerate(filter(concerns, self._block.ops)):
             keys = keys_of(op)
             if not keys or not taken.isdisjoint(keys):
-                keys = (f"{keys[0] if keys else op.name}~{number}",)
+                keys = (f"{(*keys, op.name)[0]}~{number}",)
                 op.attributes[KEY] = StringAttr(keys[0])
             taken.update(keys)
-            for index, result in enumerate(op.results):
-                if result in self.ranges:
-                    more = f"#{index}" if index else ""
-                    found.update({f"{key}{more}": self.ranges[result] for key in keys})
-        return found
-
-    def _seen(self) -> Profile:
-        """What values are for inputs that are drawn from their ranges; nothing where the function
-        does not run."""
-        self._by_key()
-        module = self.function.parent_op()
-        assert isinstance(module, ModuleOp)
+        profile, names = Profile(digest=""), argument_names(self.function)
+        keys_of_value = Values(self.function, self.ctx, profile, recipe).keys
+        ranges = {key: found for v, found in self.ranges.items() for key in keys_of_value(v)}
         plan = instrument(module, self.ctx)
         leave_derived(plan, self.ctx, False)
         engine = open_engine("numpy", plan, self.ctx)
-        collector = Collector(Profile(digest=""), plan.derived())
+        collector = Collector(profile, plan.derived())
         try:
             for seed in range(_SAMPLES):
-                collector.add(seed, engine.run(self._drawn(seed)))
+                drawn = dict(zip(names, random_inputs(self.function, seed), strict=True))
+                for name, value in zip(names, self._block.args, strict=True):
+                    if (found := self.ranges.get(value)) is not None:
+                        array, random = drawn[name], np.random.default_rng(seed)
+                        spread = random.uniform(found.low, found.high, array.shape)
+                        drawn[name] = spread.astype(array.dtype)
+                collector.add(seed, engine.run(drawn))
+            profile = collector.profile()
         except InputError:
-            return Profile(digest="")
-        return collector.profile()
-
-    def _drawn(self, seed: int) -> dict[str, NDArray[Any]]:
-        random, drawn = np.random.default_rng(seed), random_inputs(self.function, seed)
-        for number, value in enumerate(self._block.args):
-            if (found := self.ranges.get(value)) is not None:
-                array = random.uniform(found.low, found.high, drawn[number].shape)
-                drawn[number] = array.astype(drawn[number].dtype)
-        return dict(zip(argument_names(self.function), drawn, strict=True))
+            pass
+        return replace(profile, ranges=ranges)
 
     def _without_clip(self, clip: Operation) -> None:
         """Drop a clip of ours that the target does not run; of one at 0 a ReLU is left."""
         value, least = clip.operands[0], clip.properties.get("min")
         if isinstance(least, FloatAttr) and least.value.data == 0:
             relu = ReluOp(value, result_types=[value.type])
-            if KEY in clip.attributes:
-                relu.attributes[KEY] = clip.attributes[KEY]
+            relu.attributes.update(clip.attributes)
             relu.location = clip.location
             self._block.insert_op_before(relu, clip)
             value = relu.result
@@ -366,7 +343,7 @@ class _Function:
             found = _range(params)
             clip = ClipOp(value, min=found.low, max=found.high)
             clip.location = cast.location
-            clip.attributes[_OLD] = UniformType(params)
+            clip.attributes[_ENDS] = UnitAttr()
             block.insert_op_before(clip, cast)
             self.ranges[clip.result] = found
             value = clip.result
@@ -384,17 +361,6 @@ def _range(params: QParams) -> Range:
     low, high = params.storage.min, params.storage.max
     pairs = zip(params.scale_list(), params.zero_point_list(), strict=True)
     return max_of_channels([Range((low - zero) * s, (high - zero) * s) for s, zero in pairs])
-
-
-def _cast_again(clip: ClipOp, params: QParams) -> None:
-    """Quantize and dequantize a value as before: nothing gives it other codes."""
-    value, block = clip.result, clip.parent
-    assert block is not None
-    codes, real = cast_pair(clip.input, params, clip)
-    block.insert_ops_before([codes, real], clip)
-    value.replace_all_uses_with(real.result)
-    clip.detach()
-    clip.erase()
 
 
 def _settle_clip(clip: ClipOp, params: QParams) -> None:

@@ -29,6 +29,7 @@ from qdialect.ops.base import kernels_of
 from qdialect.passes.casts.divide_by_scale import ReciprocalToQuotient, multiplies
 from qdialect.passes.casts.release_kernels import contract
 from qdialect.passes.pipelines import BY_PRICE, optimize_pipeline
+from qdialect.quantization.regrid import Regrid
 from qdialect.rewrite.remarks import key_text
 from qdialect.targets.litert_requirements import refusal
 from qdialect.workflows.check import Judge
@@ -176,6 +177,7 @@ class FileOptimization:
                 self._choose(model, result, pipeline, judge)
                 if self.result is not None and not self.is_tflite:
                     self.notes += reciprocals(self.result.model)
+                    self.notes += quantized_again(self.result.model)
                 began = self._took("candidates", began)
             if self.result is None and not self._may_copy:
                 self.result, self.choice = self._translated(model, judge), None
@@ -211,15 +213,14 @@ class FileOptimization:
             )
 
     def _refuse_target(self) -> None:
-        """UnsupportedError for ops that a target without floats refuses: nothing runs them. What is
-        said of a model that was quantized again is how much of it runs."""
+        """UnsupportedError for ops that a target without floats refuses: nothing runs them."""
         target, model = self.target, self.result.model if self.result else self.model
-        if target.floats or model is None:
+        if target.floats or model is None or self.keep_refused:
             return
         if self.result is None:
             model = run_passes(model, AS_KERNELS_RUN, target=target, verify_each=False)
         left = refused_ops(model.module, model.ctx)
-        if left and not self.keep_refused:
+        if left:
             notes = [f"'{op.name}' ({key_text(op)}): {reason}" for op, reason in left.items()]
             if self.level != "relaxed":
                 notes.append("--numerics relaxed lets the model be quantized again for the target")
@@ -229,10 +230,6 @@ class FileOptimization:
                 code="refused-by-target",
                 notes=tuple(notes),
             )
-        if model.ctx.remarks.fired().get("regrid"):
-            taken = taken_of(model.module, model.ctx, target)
-            text = f"quantized again for '{target.name}', which runs {taken.taken} of {taken.total}"
-            self.notes.append(f"{text} ops")
 
     def _refuse_kernels(self, model: Model) -> None:
         """UnsupportedError where ops have no form in ONNX under the level that was asked for."""
@@ -551,6 +548,16 @@ class FileOptimization:
 def _defect(error: Exception) -> str:
     """An error of ours in one line, and where all of it is."""
     return f"{culprit(error)} (a defect of qdialect; details are in {crash_report(error)})"
+
+
+def quantized_again(model: Model) -> list[str]:
+    """How much the target runs of a model that was quantized again for it."""
+    if not model.ctx.remarks.fired().get(Regrid.name):
+        return []
+    target = model.ctx.target
+    taken = taken_of(model.module, model.ctx, target)
+    text = f"quantized again for '{target.name}', which runs {taken.taken} of {taken.total} ops"
+    return [f"{text} on codes"]
 
 
 def reciprocals(model: Model) -> list[str]:
