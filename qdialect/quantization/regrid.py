@@ -29,7 +29,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Literal
@@ -42,14 +42,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.behaviors import Behavior, Lookup, PortKind
 from qdialect.context import QContext, session
 from qdialect.errors import InputError
 from qdialect.numerics.contract import Contract, Numerics, level_named
-from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ClipOp, ConstantOp, ReluOp, keys_of
 from qdialect.ops.base import KERNEL
-from qdialect.ops.keys import KEY, QPARAMS
+from qdialect.ops.keys import KEY
+from qdialect.passes.casts.in_floats import between_casts, has_floats
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.profile.collector import Collector
 from qdialect.profile.engines import open_engine
@@ -57,13 +56,7 @@ from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
-from qdialect.quant import (
-    DCastOp,
-    QCastOp,
-    RescaleOp,
-    expressed_type,
-    with_element,
-)
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import run_pipeline
@@ -72,10 +65,11 @@ from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, concerns, select
 from qdialect.quantization.values import Values
 from qdialect.reference import argument_names, random_inputs
+from qdialect.rewrite import Driver, Rewriter, Rule
 from qdialect.rewrite.error_bounds import Change
 from qdialect.rewrite.refused import refused_by_target
 from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
-from qdialect.rewrite.rewriter import set_type
+from qdialect.targets import generic
 
 if TYPE_CHECKING:
     pass
@@ -178,6 +172,28 @@ def _params(value: SSAValue) -> QParams | None:
     return qparams_of(value) or (qparams_of(casts[0].result) if casts else None)
 
 
+class _InFloats(Rule[Operation]):
+    """Every op on integer codes is that on their numbers, quantized; tables are of codes."""
+
+    name = "regrid-in-floats"
+
+    def roots(self) -> Iterable[str]:
+        return (RescaleOp.name, *self.session.behaviors.names_with(lambda behavior: True))
+
+    def match(self, op: Operation) -> Operation | None:
+        params = [q for value in (*op.operands, *op.results) if (q := qparams_of(value))]
+        is_cast = isinstance(op, ConstantOp | DCastOp | QCastOp | SCastOp)
+        integers = bool(params) and all(map(is_integer, params))
+        return op if integers and not is_cast and has_floats(op) else None
+
+    def check(self, match: Operation) -> Contract:
+        return _CONTRACT
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        match.attributes.pop(KERNEL, None)
+        between_casts(match, rewriter)
+
+
 @dataclass
 class _Function:
     """One function, first spelled in floats between casts, then without casts, then again."""
@@ -191,12 +207,11 @@ class _Function:
         return self.function.body.block
 
     def run(self) -> None:
-        for op in list(self._block.ops):
-            behavior = self.ctx.behaviors.get(op)
-            if isinstance(op, RescaleOp):
-                self._rescale_in_floats(op)
-            elif behavior is not None and not isinstance(op, ConstantOp):
-                self._in_floats(op, behavior)
+        target, own, module = self.ctx.target, self.ctx.clone(), self.function.parent_op()
+        assert isinstance(module, ModuleOp)
+        own.target = generic.TARGET
+        rules = (_InFloats(own),)
+        Driver(own, rules, pass_name=Regrid.name, numerics=Numerics.RELAXED).run(module)
         for op in list(self._block.ops):
             if isinstance(op, QCastOp):
                 self._without_casts(op)
@@ -204,7 +219,6 @@ class _Function:
             params = qparams_of(op.input) if isinstance(op, DCastOp) else None
             if params is not None and is_integer(params) and params.storage.width <= 16:
                 self.ranges.setdefault(op.results[0], _range(params))
-        target = self.ctx.target
         recipe = replace(Recipe.of_target(target), correct_bias=False, max_steps=inf)
         if target.floats:
             values = Values(self.function, self.ctx, Profile(digest=""), recipe, self.ranges)
@@ -283,50 +297,6 @@ class _Function:
         clip.results[0].replace_all_uses_with(value)
         clip.detach()
         clip.erase()
-
-    def _in_floats(self, op: Operation, behavior: Behavior) -> None:
-        """An op on codes is the op on their numbers, quantized; a table is of codes."""
-        block = op.parent
-        assert block is not None
-        if isinstance(behavior, Lookup) or any(
-            params is not None and not is_integer(params)
-            for params in map(qparams_of, (*op.operands, *op.results))
-        ):
-            return
-        for index, operand in enumerate(op.operands):
-            params = qparams_of(operand)
-            if params is None or behavior.operand_port(index).kind is PortKind.PLAIN:
-                continue
-            cast = DCastOp(operand, with_element(operand.type, expressed_type(params)))
-            cast.location = op.location
-            block.insert_op_before(cast, op)
-            op.operands[index] = cast.result
-        if "rounding" in op.properties:
-            op.properties["rounding"] = StringAttr(Rounding.HALF_EVEN.value)
-        op.attributes.pop(QPARAMS, None)
-        op.attributes.pop(KERNEL, None)
-        for result in op.results:
-            params, kind = qparams_of(result), result.type
-            if params is None:
-                continue
-            uses = list(result.uses)
-            set_type(result, with_element(kind, expressed_type(params)))
-            codes = QCastOp(result, kind)
-            codes.location = op.location
-            block.insert_op_after(codes, op)
-            for use in uses:
-                use.operation.operands[use.index] = codes.result
-
-    def _rescale_in_floats(self, op: RescaleOp) -> None:
-        params, block = qparams_of(op.input), op.parent
-        assert params is not None and block is not None
-        real = DCastOp(op.input, with_element(op.input.type, expressed_type(params)))
-        codes = QCastOp(real.result, op.result.type)
-        real.location = codes.location = op.location
-        block.insert_ops_before([real, codes], op)
-        op.result.replace_all_uses_with(codes.result)
-        op.detach()
-        op.erase()
 
     def _without_casts(self, cast: QCastOp) -> None:
         """Take a quantize and the dequantizes of it away; what they stood for is the range of

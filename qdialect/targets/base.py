@@ -328,15 +328,16 @@ class Target:
     def check(self) -> None:
         """QError (`bad-plugin`) for kernels on tensors that there are none of."""
         for name, rows in self.kernels.items():
-            sides = [row.operand_domains for row in rows], [row.result_domains for row in rows]
-            for side, domains in zip(("operand", "result"), sides, strict=True):
-                for port in range(max(map(len, domains), default=0)):
-                    if self.port_domains(name, port, result=side == "result"):
+            for result in (False, True):
+                count = max((len(r.results if result else r.operands) for r in rows), default=0)
+                for port in range(count):
+                    if self.port_domains(name, port, result=result):
                         continue
-                    said = (str(each[min(port, len(each) - 1)]) for each in domains)
+                    said = (r.result(port) if result else r.operand(port) for r in rows)
                     raise QError(
-                        f"target '{self.name}' contradicts itself: {side} #{port} of '{name}' is "
-                        f"{' or '.join(dict.fromkeys(said))}, and tensors are "
+                        f"target '{self.name}' contradicts itself: "
+                        f"{'result' if result else 'operand'} #{port} of '{name}' is "
+                        f"{' or '.join(dict.fromkeys(map(str, said)))}, and tensors are "
                         f"{' or '.join(map(str, self.any_tensor))}",
                         code="bad-plugin",
                     )
