@@ -12,8 +12,8 @@ A function that the target takes is left as it is.
 
 Where the target has no floats, the model is brought to it as a float model is: prepared, with what
 is not quantized whole as its pieces, and all of it is solved at once. Values between pieces have no
-codes to read; their ranges are what they are for a few inputs, drawn from what the codes of these
-stand for. It is done if fewer ops are refused in the end than op by op.
+codes to read; their ranges are what they are for a few random inputs, with values that have codes
+scaled to reach what these stand for. It is done if fewer ops are refused in the end than op by op.
 
 For example, on a target with scales that are powers of two,
 
@@ -29,10 +29,10 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from xdsl.context import Context
@@ -51,7 +51,6 @@ from qdialect.ops.keys import KEY
 from qdialect.passes.casts.in_floats import between_casts, has_floats
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.profile.collector import Collector
-from qdialect.profile.engines import open_engine
 from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Profile
@@ -64,7 +63,7 @@ from qdialect.quantization.prepared import prepare_whole
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, concerns, select
 from qdialect.quantization.values import Values
-from qdialect.reference import argument_names, random_inputs
+from qdialect.reference import Interpreter, argument_names, random_inputs
 from qdialect.rewrite import Driver, Rewriter, Rule
 from qdialect.rewrite.error_bounds import Change
 from qdialect.rewrite.refused import refused_by_target
@@ -73,6 +72,9 @@ from qdialect.targets import generic
 
 if TYPE_CHECKING:
     pass
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _CONTRACT = Contract(Numerics.RELAXED, inf, "quantized again, to qparams that the target takes")
 _ENDS = "nn.ends_of_codes"
@@ -150,9 +152,11 @@ def _refused(function: FuncOp, ctx: QContext) -> Iterator[tuple[Operation, str]]
         behavior = ctx.behaviors.get(op)
         if behavior is None:
             continue
+        sides = (False, op.operands), (True, op.results)
         for value, domains in (
-            *((v, target.port_domains(op.name, n)) for n, v in enumerate(op.operands)),
-            *((v, target.port_domains(op.name, n, result=True)) for n, v in enumerate(op.results)),
+            (value, target.port_domains(op.name, number, result=result))
+            for result, values in sides
+            for number, value in enumerate(values)
         ):
             params = _params(value)
             if params is None or params.storage.width > 16:
@@ -207,7 +211,7 @@ class _Function:
         return self.function.body.block
 
     def run(self) -> None:
-        target, own, module = self.ctx.target, self.ctx.clone(), self.function.parent_op()
+        own, module = self.ctx.clone(), self.function.parent_op()
         assert isinstance(module, ModuleOp)
         own.target = generic.TARGET
         rules = (_InFloats(own),)
@@ -219,13 +223,7 @@ class _Function:
             params = qparams_of(op.input) if isinstance(op, DCastOp) else None
             if params is not None and is_integer(params) and params.storage.width <= 16:
                 self.ranges.setdefault(op.results[0], _range(params))
-        recipe = replace(Recipe.of_target(target), correct_bias=False, max_steps=inf)
-        if target.floats:
-            values = Values(self.function, self.ctx, Profile(digest=""), recipe, self.ranges)
-            selection = select(values)
-            grids = assign(selection)
-        else:
-            selection, grids = self._solved(recipe)
+        selection, grids = self._solved(module)
         self.ctx.remarks.add(fired_remark(Regrid.name, Regrid.name, self.function, _CONTRACT))
         for op, why in selection.left.items():
             self.ctx.remarks.add(_remark("note", op, why.code, f"left float: {why.reason}"))
@@ -233,19 +231,18 @@ class _Function:
         for clip in list(self._block.ops):
             if not clip.attributes.pop(_ENDS, None) or not isinstance(clip, ClipOp):
                 continue
-            params = grids.qparams.get(clip.result)
-            if params is None:
-                self._without_clip(clip)
-            else:
+            if (params := grids.qparams.get(clip.result)) is not None:
                 _settle_clip(clip, params)
 
-    def _solved(self, recipe: Recipe) -> tuple[Selection, Grids]:
-        """All of the function quantized where there are no floats."""
-        module, profile = self.function.parent_op(), self._profile(recipe)
-        assert isinstance(module, ModuleOp)
-        prepare_whole(module, self.ctx.clone(), profile, recipe)
+    def _solved(self, module: ModuleOp) -> tuple[Selection, Grids]:
+        """The qparams of all at once, of a function in floats."""
+        recipe = replace(Recipe.of_target(self.ctx.target), correct_bias=False, max_steps=inf)
+        profile, known = Profile(digest=""), self.ranges
+        if not self.ctx.target.floats:
+            profile, known = self._profile(module, recipe), dict[SSAValue, Range]()
+            prepare_whole(module, self.ctx.clone(), profile, recipe)
         while True:
-            selection = select(Values(self.function, self.ctx, profile, recipe))
+            selection = select(Values(self.function, self.ctx, profile, recipe, known))
             grids = assign(selection)
             clips = [op for op in selection.left if op.attributes.pop(_ENDS, None)]
             if not clips:
@@ -253,11 +250,11 @@ class _Function:
             for clip in clips:
                 self._without_clip(clip)
 
-    def _profile(self, recipe: Recipe) -> Profile:
-        """The ranges of values that had codes, by key, and what all are for inputs that are drawn
-        from these; no more than the former where the function does not run."""
-        module, taken = self.function.parent_op(), set[str]()
-        assert isinstance(module, ModuleOp)
+    def _profile(self, module: ModuleOp, recipe: Recipe) -> Profile:
+        """The ranges of values that had codes, by key, and what all are for random inputs, with
+        those values scaled to reach a share of their ranges, another for each input; no more than
+        the former where the function does not run."""
+        taken: set[str] = set()
         for number, op in enumerate(filter(concerns, self._block.ops)):
             keys = keys_of(op)
             if not keys or not taken.isdisjoint(keys):
@@ -269,17 +266,27 @@ class _Function:
         ranges = {key: found for v, found in self.ranges.items() for key in keys_of_value(v)}
         plan = instrument(module, self.ctx)
         leave_derived(plan, self.ctx, False)
-        engine = open_engine("numpy", plan, self.ctx)
-        collector = Collector(profile, plan.derived())
+        keys_by_value = {each.value: each.keys for each in plan.measured}
+        collector, seen = Collector(profile, plan.derived()), list[tuple[Sequence[str], Any]]()
+
+        def look(op: Operation, results: list[NDArray[Any]]) -> None:
+            for index, value in enumerate(op.results):
+                keys = keys_by_value.get(value, ())
+                found = next((ranges[key] for key in keys if key in ranges), None)
+                results[index] = _scaled(results[index], found, (sample + 1) / _SAMPLES)
+                seen.append((keys, results[index]))
+
+        interpreter = Interpreter(self.ctx, plan.module, listeners=[look])
         try:
-            for seed in range(_SAMPLES):
-                drawn = dict(zip(names, random_inputs(self.function, seed), strict=True))
-                for name, value in zip(names, self._block.args, strict=True):
-                    if (found := self.ranges.get(value)) is not None:
-                        array, random = drawn[name], np.random.default_rng(seed)
-                        spread = random.uniform(found.low, found.high, array.shape)
-                        drawn[name] = spread.astype(array.dtype)
-                collector.add(seed, engine.run(drawn))
+            for sample in range(_SAMPLES):
+                drawn = random_inputs(self.function, sample)
+                for number, value in enumerate(self._block.args):
+                    found = self.ranges.get(value)
+                    drawn[number] = _scaled(drawn[number], found, (sample + 1) / _SAMPLES)
+                    seen.append((plan.arguments.get(names[number], ()), drawn[number]))
+                interpreter.run(drawn, self.function.sym_name.data)
+                collector.add(sample, (each for each in seen if each[0]))
+                seen.clear()
             profile = collector.profile()
         except InputError:
             pass
@@ -294,9 +301,7 @@ class _Function:
             relu.location = clip.location
             self._block.insert_op_before(relu, clip)
             value = relu.result
-        clip.results[0].replace_all_uses_with(value)
-        clip.detach()
-        clip.erase()
+        _put(clip, value)
 
     def _without_casts(self, cast: QCastOp) -> None:
         """Take a quantize and the dequantizes of it away; what they stood for is the range of
@@ -318,12 +323,26 @@ class _Function:
             self.ranges[clip.result] = found
             value = clip.result
         for real in reals:
-            real.results[0].replace_all_uses_with(value)
-            real.detach()
-            real.erase()
+            _put(real, value)
         if cast.result.first_use is None:
             cast.detach()
             cast.erase()
+
+
+def _scaled(array: NDArray[Any], found: Range | None, share: float) -> NDArray[Any]:
+    """Numbers multiplied so that they reach so much of a range; as they are where none is known."""
+    if found is None or array.dtype.kind != "f" or not array.size:
+        return array
+    ends = (found.low, array.min()), (found.high, array.max())
+    factors = [end / number for end, number in ends if end * number > 0]
+    return array * np.asarray(share * min(factors, default=1.0), array.dtype)
+
+
+def _put(op: Operation, value: SSAValue) -> None:
+    """Put a value in the place of an op."""
+    op.results[0].replace_all_uses_with(value)
+    op.detach()
+    op.erase()
 
 
 def _range(params: QParams) -> Range:
@@ -347,6 +366,4 @@ def _settle_clip(clip: ClipOp, params: QParams) -> None:
         else:
             clip.properties.pop(name)
     if not clip.properties:
-        clip.result.replace_all_uses_with(clip.input)
-        clip.detach()
-        clip.erase()
+        _put(clip, clip.input)

@@ -12,14 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.ops.keys import QPARAMS
-from qdialect.quant import (
-    ROUNDING_KEY,
-    DCastOp,
-    QCastOp,
-    RescaleOp,
-    expressed_type,
-    with_element,
-)
+from qdialect.quant import ROUNDING_KEY, DCastOp, QCastOp, RescaleOp, expressed_type, with_element
 from qdialect.rewrite import Rewriter
 
 HALF_EVEN = StringAttr("half_even")
