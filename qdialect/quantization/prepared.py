@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qdialect.context import QContext
-from qdialect.numerics.contract import Numerics
+from qdialect.numerics.contract import Contract, Numerics
 from qdialect.passes.lowering.lower_composites import LowerComposite
 from qdialect.passes.lowering.lower_division import LowerDivision
 from qdialect.profile.record import Profile
@@ -92,3 +92,10 @@ class _Divisions(LowerDivision):
 
     def match(self, op: Operation) -> Operation | None:
         return op if op in self.unfit else None
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        found = super().check(match)
+        constant = isinstance(found, Refusal) and found.code == "constant"
+        return (
+            Contract(Numerics.TIES, note="a product where nothing divides") if constant else found
+        )

@@ -45,7 +45,7 @@ from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.context import QContext, session
 from qdialect.errors import InputError
 from qdialect.numerics.contract import Contract, Numerics, level_named
-from qdialect.ops import ClipOp, ConstantOp, ReluOp, keys_of
+from qdialect.ops import ClipOp, ConstantOp, ReluOp, keys_of, make_constant
 from qdialect.ops.base import KERNEL
 from qdialect.ops.keys import KEY
 from qdialect.passes.casts.in_floats import between_casts, has_floats
@@ -55,14 +55,14 @@ from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import run_pipeline
 from qdialect.quantization.prepared import prepare_whole
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, concerns, select
-from qdialect.quantization.values import Values
+from qdialect.quantization.values import Values, real_array
 from qdialect.reference import Interpreter, argument_names, random_inputs
 from qdialect.rewrite import Driver, Rewriter, Rule
 from qdialect.rewrite.error_bounds import Change
@@ -223,6 +223,10 @@ class _Function:
             params = qparams_of(op.input) if isinstance(op, DCastOp) else None
             if params is not None and is_integer(params) and params.storage.width <= 16:
                 self.ranges.setdefault(op.results[0], _range(params))
+        for op in self._block.ops:
+            behavior = self.ctx.behaviors.get(op)
+            if behavior is not None and not behavior.has_weights:
+                self._float_constants(op)
         selection, grids = self._solved(module)
         self.ctx.remarks.add(fired_remark(Regrid.name, Regrid.name, self.function, _CONTRACT))
         for op, why in selection.left.items():
@@ -291,6 +295,16 @@ class _Function:
         except InputError:
             pass
         return replace(profile, ranges=ranges)
+
+    def _float_constants(self, op: Operation) -> None:
+        """Constants that are no weights as numbers: what they are in codes is chosen again."""
+        for index, value in enumerate(op.operands):
+            array = real_array(value, self.ctx.blobs)
+            kind = element_type(value.type)
+            if array is not None and isinstance(value.owner, DCastOp) and str(kind) == "f32":
+                made = make_constant(array.astype(np.float32), kind, self.ctx.blobs)
+                self._block.insert_op_before(made, op)
+                op.operands[index] = made.result
 
     def _without_clip(self, clip: Operation) -> None:
         """Drop a clip of ours that the target does not run; of one at 0 a ReLU is left."""
