@@ -211,7 +211,7 @@ class _Function:
         return self.function.body.block
 
     def run(self) -> None:
-        own, module = self.ctx.clone(), self.function.parent_op()
+        target, own, module = self.ctx.target, self.ctx.clone(), self.function.parent_op()
         assert isinstance(module, ModuleOp)
         own.target = generic.TARGET
         rules = (_InFloats(own),)
@@ -231,6 +231,8 @@ class _Function:
         self.ctx.remarks.add(fired_remark(Regrid.name, Regrid.name, self.function, _CONTRACT))
         for op, why in selection.left.items():
             self.ctx.remarks.add(_remark("note", op, why.code, f"left float: {why.reason}"))
+            if any((q := _params(v)) and target.refuses_qparams(q) for v in op.operands):
+                self._float_constants(op)
         emit(selection, grids)
         for clip in list(self._block.ops):
             if not clip.attributes.pop(_ENDS, None) or not isinstance(clip, ClipOp):
@@ -297,7 +299,7 @@ class _Function:
         return replace(profile, ranges=ranges)
 
     def _float_constants(self, op: Operation) -> None:
-        """Constants that are no weights as numbers: what they are in codes is chosen again."""
+        """Constants as numbers: what they are in codes, if anything, is chosen again."""
         for index, value in enumerate(op.operands):
             array = real_array(value, self.ctx.blobs)
             kind = element_type(value.type)
