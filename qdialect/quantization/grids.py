@@ -156,6 +156,8 @@ class _Assignment:
                 for value in runtime_tied(op, ops[op]):
                     self.grids.qparams.setdefault(value, q)
         for op, behavior in ops.items():
+            if behavior.commutes and len(op.results) == 1:
+                self._tie_uses(op, behavior)
             refusal = self._constants(op, behavior) or self._types(op, behavior)
             if refusal is not None:
                 self.refused[op] = refusal
@@ -216,6 +218,17 @@ class _Assignment:
         for index in runtime:
             if index not in ties and index not in ties.values():
                 self._use(op, [index])
+
+    def _tie_uses(self, op: Operation, behavior: Behavior) -> None:
+        """Give operands of an op that moves or picks elements what its result has, where kernels
+        take no other."""
+        chosen, tied = self.grids.qparams.get(op.results[0]), tied_operands(op, behavior)
+        if chosen is None or len(tied) < 2 or self.domains.tied_to(op, 0, result=True) is None:
+            return
+        for index in tied:
+            known = self.grids.qparams.get(op.operands[index])
+            if known not in (None, chosen) and self.domains.takes_rescale(known, chosen):
+                self.grids.uses[op, index] = chosen
 
     def _use(self, op: Operation, operands: Sequence[int], *, joint: bool = False) -> None:
         """Give operands that have the same qparams (`joint`), or one, such as the op takes; a
