@@ -158,6 +158,7 @@ def _run_file(args: Arguments, source: Path, output: str) -> int:
         race_seconds(args.text("race")),
         None if float_file is None else Path(float_file),
         args.switch("inline-weights"),
+        args.switch("keep-refused"),
         args.extents("dim"),
         args.extents("typical-dim"),
         kernels_asked(args, source, path),

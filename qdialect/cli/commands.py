@@ -109,6 +109,7 @@ _COMMANDS = (
                 "the float model, which takes part in the race and is written if it wins",
             ),
             switch("strict", "exit code 1 if a rewrite had to be left out (the result is written)"),
+            switch("keep-refused", "write what a target without floats refuses ops of, too"),
             switch("details", "count our ops, too, before and after"),
             _INLINE_WEIGHTS,
             REPORT,

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.context import QContext, session
@@ -37,21 +37,12 @@ from qdialect.lowerings.dialects import dialect_named
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.numerics.contract import Contract, Numerics, level_named
 from qdialect.ops import ConstantOp
-from qdialect.ops.keys import QPARAMS
+from qdialect.passes.casts.in_floats import between_casts, has_floats
 from qdialect.passes.rule_pass import RulePass
-from qdialect.qparams import QParams
-from qdialect.quant import (
-    ROUNDING_KEY,
-    DCastOp,
-    QCastOp,
-    RescaleOp,
-    expressed_type,
-    with_element,
-)
+from qdialect.quant import DCastOp, QCastOp
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
 from qdialect.targets import generic
 
-_HALF_EVEN = StringAttr("half_even")
 _MOST_ROUNDS = 8
 
 
@@ -71,7 +62,7 @@ class UnloweredToFloats(Rule[Operation]):
         return op if op in self._refused else None
 
     def check(self, match: Operation) -> Contract | Refusal:
-        if not _has_floats(match):
+        if not has_floats(match):
             return Refusal("form", f"'{match.name}' is defined on codes only")
         params = [q for value in (*match.operands, *match.results) if (q := qparams_of(value))]
         if not all(is_integer(q) for q in params):
@@ -81,53 +72,7 @@ class UnloweredToFloats(Rule[Operation]):
         return Contract(Numerics.RELAXED if wide else Numerics.TIES, note=reason)
 
     def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
-        op = match
-        floats: list[SSAValue] = []
-        for value in op.operands:
-            params = qparams_of(value)
-            if params is not None:
-                cast = DCastOp(value, _float(value, params))
-                rewriter.insert(cast, op)
-                value = cast.result
-            floats.append(value)
-        results: list[SSAValue] = floats
-        if not isinstance(op, RescaleOp):
-            results = self._in_floats(op, floats, rewriter)
-        codes: list[SSAValue] = []
-        for value, result in zip(results, op.results, strict=True):
-            if qparams_of(result) is not None:
-                cast = QCastOp(value, result.type)
-                rounding = op.properties.get("rounding", _HALF_EVEN)
-                if rounding != _HALF_EVEN:
-                    cast.attributes[ROUNDING_KEY] = rounding
-                rewriter.insert(cast, op)
-                value = cast.result
-            codes.append(value)
-        rewriter.replace(op, codes)
-
-    def _in_floats(
-        self, op: Operation, operands: Sequence[SSAValue], rewriter: Rewriter
-    ) -> list[SSAValue]:
-        kinds = [
-            result.type if (params := qparams_of(result)) is None else _float(result, params)
-            for result in op.results
-        ]
-        properties = dict(op.properties)
-        if "rounding" in properties:
-            properties["rounding"] = _HALF_EVEN
-        new = type(op).create(operands=operands, result_types=kinds, properties=properties)
-        rewriter.insert(new, op, keep=op)
-        new.attributes.pop(QPARAMS, None)
-        return list(new.results)
-
-
-def _has_floats(op: Operation) -> bool:
-    """Whether the op means something on floats: tables do not."""
-    return (op.name.startswith("nn.") and op.name != "nn.table") or isinstance(op, RescaleOp)
-
-
-def _float(value: SSAValue, params: QParams) -> Attribute:
-    return with_element(value.type, expressed_type(params))
+        between_casts(match, rewriter)
 
 
 @dataclass(frozen=True)

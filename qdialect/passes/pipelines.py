@@ -60,6 +60,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     is codes, functions take and return codes in the end.
     """
     chosen = get_target(target) if isinstance(target, str) else target
+    chosen.check()
     level = f"{{numerics={numerics}}}"
     clean = ("canonicalize", "cse", "dce")
     placed = f"{{boundary={chosen.boundary} numerics={numerics}}}"
@@ -69,7 +70,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
 
     pinned = ("pin-unrounded",) if Numerics.parse(numerics) < Numerics.BOUNDED else ()
     divided = (f"divide-by-scale{{numerics={dividing or numerics}}}",) if chosen.divides else ()
-    regridded = (f"regrid{level}", *clean) if chosen.restricts else ()
+    regridded = (f"regrid{level}", *clean) if chosen.restricts or not chosen.floats else ()
     fitted = (f"fit-sums{level}", *clean) if chosen.restricts_sums else ()
 
     def added(point: str) -> list[str]:

@@ -116,7 +116,8 @@ class Derived:
 class Profile:
     """Statistics by key over the samples in `samples`: disjoint, ascending half-open
     intervals of indices into the whole data set. `digest` names the model and `ops` its ops
-    (`qdialect.profile.model_identity`), `derived` the entries that follow from others."""
+    (`qdialect.profile.model_identity`), `derived` the entries that follow from others. `ranges` are
+    not of data: what the codes of a model that was quantized already reach (not stored)."""
 
     digest: str
     settings: Settings = field(default_factory=Settings)
@@ -124,6 +125,7 @@ class Profile:
     entries: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     derived: Mapping[str, Derived] = field(default_factory=dict[str, Derived])
     ops: Mapping[str, str] = field(default_factory=dict[str, str])
+    ranges: Mapping[str, Range] = field(default_factory=dict[str, "Range"], compare=False)
 
     @property
     def sample_count(self) -> int:

@@ -175,8 +175,7 @@ class Domain:
         return None
 
     def meet(self, other: Domain) -> Domain | None:
-        """What is inside both, or None if that is nothing, as far as storages, layouts and
-        zero points tell."""
+        """What is inside both, or None if that is nothing."""
         storages = self.storages or other.storages
         if self.storages and other.storages:
             storages = tuple(
@@ -194,7 +193,9 @@ class Domain:
                 for c, d in other.zeros
                 if max(a, c) <= min(b, d)
             )
+        scales = tuple(dict.fromkeys((*self.scales, *other.scales)))
         empty = (self.storages and not storages) or (self.zeros and not zeros) or not layouts
+        empty = empty or not _agree(scales)
         if empty or _differ(self.axis, other.axis) or _differ(self.block, other.block):
             return None
         return Domain(
@@ -203,7 +204,7 @@ class Domain:
             self.axis if other.axis is None else other.axis,
             self.block if other.block is None else other.block,
             zeros,
-            tuple(dict.fromkeys((*self.scales, *other.scales))),
+            scales,
             self.same_as if other.same_as is None else other.same_as,
         )
 
@@ -364,6 +365,18 @@ def _common(a: Storage, b: Storage) -> Storage | None:
         return None
     low, high = max(a.min, b.min), min(a.max, b.max)
     return replace(a, min=low, max=high) if low < high else None
+
+
+@lru_cache(maxsize=1024)
+def _agree(sets: tuple[Scales, ...]) -> bool:
+    """Whether sets of scales have one in common, among their numbers, powers of two and multiples
+    of their units."""
+    if len(sets) < 2:
+        return True
+    tried = [value for each in sets for value in each.values]
+    tried += [each.unit * count for each in sets if each.unit for count in range(1, 257)]
+    tried += [math.ldexp(1.0, exponent) for exponent in range(-32, 9)]
+    return any(all(each.holds([scale]) for each in sets) for scale in tried)
 
 
 def _as_many(storage: Storage, own: Storage) -> Storage:

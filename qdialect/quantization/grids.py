@@ -20,7 +20,7 @@ bias is i32 on the scale of the products (`weights`); sums fit what the target a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +52,7 @@ from qdialect.profile.scheme import Scheme, array_qparams, tensor_qparams
 from qdialect.qparams import QParams, Storage
 from qdialect.qparams.domains import ANY_DOMAIN, Scales, with_storages
 from qdialect.qparams.legality import Illegal
+from qdialect.qparams.parameters import pack_i64
 from qdialect.quant import UniformType, element_type, quant_element, with_element
 from qdialect.quantization.blocks import Coded
 from qdialect.quantization.port_domains import FREE, Domains, PortDomains, wide_only
@@ -155,6 +156,8 @@ class _Assignment:
                 for value in runtime_tied(op, ops[op]):
                     self.grids.qparams.setdefault(value, q)
         for op, behavior in ops.items():
+            if behavior.commutes and len(op.results) == 1:
+                self._tie_uses(op, behavior)
             refusal = self._constants(op, behavior) or self._types(op, behavior)
             if refusal is not None:
                 self.refused[op] = refusal
@@ -215,6 +218,17 @@ class _Assignment:
         for index in runtime:
             if index not in ties and index not in ties.values():
                 self._use(op, [index])
+
+    def _tie_uses(self, op: Operation, behavior: Behavior) -> None:
+        """Give operands of an op that moves or picks elements what its result has, where kernels
+        take no other."""
+        chosen, tied = self.grids.qparams.get(op.results[0]), tied_operands(op, behavior)
+        if chosen is None or len(tied) < 2 or self.domains.tied_to(op, 0, result=True) is None:
+            return
+        for index in tied:
+            known = self.grids.qparams.get(op.operands[index])
+            if known not in (None, chosen) and self.domains.takes_rescale(known, chosen):
+                self.grids.uses[op, index] = chosen
 
     def _use(self, op: Operation, operands: Sequence[int], *, joint: bool = False) -> None:
         """Give operands that have the same qparams (`joint`), or one, such as the op takes; a
@@ -498,17 +512,25 @@ class _Assignment:
             params.is_per_tensor or (params.axis == axis and self.session.target.per_axis)
         ):
             return None
+        codes = constant_array(constant, self.session.blobs)
+        offsets, domains = offsets_of(codes, params), self.domains.operand(op, acc.rhs)
+        storage, allowed = self._weight_domain(op, acc.rhs)
+        if domains and all(domain.refuses(params) for domain in domains):
+            # The same numbers on the same scales, in a storage that has codes for them.
+            zero = zero_of(storage)
+            zeros = pack_i64([zero] * len(params.scale_list()))
+            params = replace(params, storage=storage, zero_points=zeros)
+            moved = offsets + zero
+            fits = storage.min <= moved.min(initial=zero) and moved.max(initial=zero) <= storage.max
+            if not fits or all(domain.refuses(params) for domain in domains):
+                return None
+            codes = _stored(moved, params)
         if port_refusal(op, behavior.operand_port(acc.rhs), params, shape) is not None:
             return None
-        domains = self.domains.operand(op, acc.rhs)
-        if domains and all(domain.refuses(params) for domain in domains):
-            return None
-        _, allowed = self._weight_domain(op, acc.rhs)
         if not all(scales.holds(params.scale_list()) for scales in allowed):
             return None
-        codes = constant_array(constant, self.session.blobs)
-        offsets = self._channels_first(op, acc.rhs, axis, offsets_of(codes, params))
-        rows = offsets.reshape(len(offsets), -1).astype(np.int64)
+        moved = self._channels_first(op, acc.rhs, axis, offsets)
+        rows = moved.reshape(len(moved), -1).astype(np.int64)
         beyond = sums.excess(rows, params.scale_array().reshape(-1), signed_shift(params))
         return None if (beyond > 1).any() else Constant(codes, params)
 

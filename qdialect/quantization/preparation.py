@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.context import QContext
 from qdialect.passes.pipelines import FUSION, PREPARATION
-from qdialect.pipeline.registry import PassRegistry
+from qdialect.pipeline.plugins import Plugins
 from qdialect.pipeline.text import parse_pipeline
 from qdialect.quantization.selection import keep_float_ops
 from qdialect.reference import Interpreter
@@ -20,21 +20,22 @@ from qdialect.reference import Interpreter
 
 def prepare(module: ModuleOp, ctx: QContext, keep_float: frozenset[str]) -> None:
     """Prepare a module in place; nothing is fused that would hide an op to keep float."""
-    _run(module, ctx, PREPARATION)
+    run_pipeline(module, ctx, PREPARATION)
     if keep_float:
         fused = module.clone()
-        _run(fused, ctx.clone(), FUSION)
+        run_pipeline(fused, ctx.clone(), FUSION)
         before, after = (
             keep_float_ops(Interpreter(ctx, each).function(), ctx, keep_float)
             for each in (module, fused)
         )
         if any(ops and not after[name] for name, ops in before.items()):
             return
-    _run(module, ctx, FUSION)
+    run_pipeline(module, ctx, FUSION)
 
 
-def _run(module: ModuleOp, ctx: QContext, pipeline: str) -> None:
-    for _, instance in PassRegistry().build(parse_pipeline(pipeline)):
+def run_pipeline(module: ModuleOp, ctx: QContext, pipeline: str) -> None:
+    """Run the passes of a pipeline on a module, in place."""
+    for _, instance in Plugins().registry().build(parse_pipeline(pipeline)):
         instance.apply(ctx, module)
         ctx.changes += 1
         ctx.analyses.clear()

@@ -8,8 +8,12 @@ are rounded again from their numbers. A value whose new codes reach beyond the o
 first: saturation may be what computes a ReLU.
 
 Values change by up to a step, so the pass acts at `relaxed` only; below, it says what is refused.
-A function that the target takes is left as it is, and one of which an op would be left in floats
-that the target does not have.
+A function that the target takes is left as it is.
+
+Where the target has no floats, the model is brought to it as a float model is: prepared, with what
+is not quantized whole as its pieces, and all of it is solved at once. Values between pieces have no
+codes to read; their ranges are what they are for a few random inputs, with values that have codes
+scaled to reach what these stand for. It is done if fewer ops are refused in the end than op by op.
 
 For example, on a target with scales that are powers of two,
 
@@ -25,40 +29,58 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, f64
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, UnitAttr, f64
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.behaviors import Behavior, Lookup, PortKind
 from qdialect.context import QContext, session
+from qdialect.errors import InputError
 from qdialect.numerics.contract import Contract, Numerics, level_named
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import ClipOp, ConstantOp
-from qdialect.ops.keys import QPARAMS
+from qdialect.ops import ClipOp, ConstantOp, ReluOp, keys_of, make_constant
+from qdialect.ops.base import KERNEL
+from qdialect.ops.keys import KEY
+from qdialect.passes.casts.in_floats import between_casts, has_floats
+from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.profile.collector import Collector
+from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, expressed_type, with_element
-from qdialect.quantization.emission import cast_pair, emit
-from qdialect.quantization.grids import assign
+from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type
+from qdialect.quantization.emission import emit
+from qdialect.quantization.grids import Grids, assign
+from qdialect.quantization.preparation import run_pipeline
+from qdialect.quantization.prepared import prepare_whole
 from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import select
-from qdialect.quantization.values import Values
+from qdialect.quantization.selection import Selection, concerns, select
+from qdialect.quantization.values import Values, real_array
+from qdialect.reference import Interpreter, argument_names, random_inputs
+from qdialect.rewrite import Driver, Rewriter, Rule
 from qdialect.rewrite.error_bounds import Change
-from qdialect.rewrite.op_numbers import number_ops, numbers_of
 from qdialect.rewrite.refused import refused_by_target
 from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
-from qdialect.rewrite.rewriter import set_type
+from qdialect.targets import generic
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _CONTRACT = Contract(Numerics.RELAXED, inf, "quantized again, to qparams that the target takes")
+_ENDS = "nn.ends_of_codes"
+"""Attribute of a clip, while the pass runs, that stands for the ends of codes."""
+_SAMPLES = 4
+"""On so many inputs values are looked at that have no codes."""
 
 
 @dataclass(frozen=True)
@@ -70,40 +92,52 @@ class Regrid(ModulePass):
     numerics: str = "exact"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Quantize again each function with a type that the target refuses."""
+        """Quantize again each function of which the target refuses ops."""
         qctx, level = session(ctx), level_named(self.numerics)
-        for number, function in enumerate(op.body.block.ops):
+        for function in list(op.body.block.ops):
             if not isinstance(function, FuncOp) or len(function.body.blocks) != 1:
                 continue
             refused = list(_refused(function, qctx))
-            if level is Numerics.RELAXED and refused:
-                found = _newly_refused(op, number, qctx)
-                if found is None:
-                    _Function(function, qctx).run()
-                elif found:
-                    qctx.remarks.add(_remark("refused", function, "target", found))
+            if level is Numerics.RELAXED:
+                if refused or not qctx.target.floats:
+                    _quantize_again(op, function, qctx)
                 continue
             for each, reason in refused:
                 why = f"{qctx.target.name}: {reason}; needs numerics=relaxed"
                 qctx.remarks.add(_remark("refused", each, "numerics", why))
 
 
-def _newly_refused(module: ModuleOp, number: int, ctx: QContext) -> str | None:
-    """Which op of function `number` the target would refuse that stands for none that it refuses
-    now, and why; nothing if the function would stay as it is. Found out on a clone."""
-    were = [refused_by_target(ctx, op) is not None for op in module.walk()]
-    clone, session = module.clone(), ctx.clone()
-    number_ops(clone)
-    function = list(clone.body.block.ops)[number]
-    assert isinstance(function, FuncOp)
-    _Function(function, session).run()
-    if clone.is_structurally_equivalent(module):
-        return ""
+def _quantize_again(module: ModuleOp, function: FuncOp, ctx: QContext) -> None:
+    """Put another function in place of one, if the target refuses fewer ops of it in the end."""
+    made, own = function.clone(), ctx.clone()
+    alone = ModuleOp([made], dict(module.attributes))
+    if any(isinstance(op, CallOp) for op in made.walk()) or not (before := _left(alone, ctx)):
+        return
+    _Function(made, own).run()
+    if _left(alone, ctx) >= before:
+        reason = f"no more of it would be on codes that {ctx.target.name} takes"
+        ctx.remarks.add(_remark("refused", function, "target", reason))
+        return
+    made.detach()
+    module.body.block.insert_op_before(made, function)
     for op in function.walk():
-        reason = refused_by_target(session, op)
-        if reason and not any(were[n] for n in numbers_of(op.location)):
-            return f"{ctx.target.name}: '{op.name}': {reason}"
-    return None
+        ctx.error_bounds.forget(op)
+    function.detach()
+    function.erase()
+    number, last = len(ctx.remarks.remarks), made.body.block.last_op
+    ctx.remarks.remarks += own.remarks.remarks
+    assert isinstance(last, ReturnOp)
+    for value in last.operands:
+        ctx.error_bounds.add(value, (Change(inf, number),))
+
+
+def _left(module: ModuleOp, ctx: QContext) -> int:
+    """How much of a module is not on codes that the target takes when the other passes have run:
+    the ops on floats, and those that it refuses twice. Conversions do not count."""
+    clone, own = module.clone(), ctx.clone()
+    run_pipeline(clone, own, optimize_pipeline(ctx.target, "bounded"))
+    ops = (op for op in clone.walk() if not isinstance(op, DCastOp | QCastOp | RescaleOp))
+    return sum(2 if refused_by_target(own, op) else concerns(op) for op in ops)
 
 
 def _remark(kind: Literal["refused", "note"], op: Operation, code: str, reason: str) -> Remark:
@@ -118,9 +152,11 @@ def _refused(function: FuncOp, ctx: QContext) -> Iterator[tuple[Operation, str]]
         behavior = ctx.behaviors.get(op)
         if behavior is None:
             continue
+        sides = (False, op.operands), (True, op.results)
         for value, domains in (
-            *((v, target.port_domains(op.name, n)) for n, v in enumerate(op.operands)),
-            *((v, target.port_domains(op.name, n, result=True)) for n, v in enumerate(op.results)),
+            (value, target.port_domains(op.name, number, result=result))
+            for result, values in sides
+            for number, value in enumerate(values)
         ):
             params = _params(value)
             if params is None or params.storage.width > 16:
@@ -140,6 +176,28 @@ def _params(value: SSAValue) -> QParams | None:
     return qparams_of(value) or (qparams_of(casts[0].result) if casts else None)
 
 
+class _InFloats(Rule[Operation]):
+    """Every op on integer codes is that on their numbers, quantized; tables are of codes."""
+
+    name = "regrid-in-floats"
+
+    def roots(self) -> Iterable[str]:
+        return (RescaleOp.name, *self.session.behaviors.names_with(lambda behavior: True))
+
+    def match(self, op: Operation) -> Operation | None:
+        params = [q for value in (*op.operands, *op.results) if (q := qparams_of(value))]
+        is_cast = isinstance(op, ConstantOp | DCastOp | QCastOp | SCastOp)
+        integers = bool(params) and all(map(is_integer, params))
+        return op if integers and not is_cast and has_floats(op) else None
+
+    def check(self, match: Operation) -> Contract:
+        return _CONTRACT
+
+    def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
+        match.attributes.pop(KERNEL, None)
+        between_casts(match, rewriter)
+
+
 @dataclass
 class _Function:
     """One function, first spelled in floats between casts, then without casts, then again."""
@@ -147,87 +205,119 @@ class _Function:
     function: FuncOp
     ctx: QContext
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
-    #: by clip, the qparams that values had there
-    clips: dict[ClipOp, QParams] = field(default_factory=dict[ClipOp, QParams])
+
+    @property
+    def _block(self) -> Block:
+        return self.function.body.block
 
     def run(self) -> None:
-        block = self.function.body.block
-        for op in list(block.ops):
-            behavior = self.ctx.behaviors.get(op)
-            if isinstance(op, RescaleOp):
-                self._rescale_in_floats(op)
-            elif behavior is not None and not isinstance(op, ConstantOp):
-                self._in_floats(op, behavior)
-        for op in list(block.ops):
+        target, own, module = self.ctx.target, self.ctx.clone(), self.function.parent_op()
+        assert isinstance(module, ModuleOp)
+        own.target = generic.TARGET
+        rules = (_InFloats(own),)
+        Driver(own, rules, pass_name=Regrid.name, numerics=Numerics.RELAXED).run(module)
+        for op in list(self._block.ops):
             if isinstance(op, QCastOp):
                 self._without_casts(op)
-        for op in block.ops:
+        for op in self._block.ops:
             params = qparams_of(op.input) if isinstance(op, DCastOp) else None
             if params is not None and is_integer(params) and params.storage.width <= 16:
                 self.ranges.setdefault(op.results[0], _range(params))
-        target = self.ctx.target
-        recipe = Recipe(target.activations, max_steps=inf, correct_bias=False)
-        profile = Profile(digest="", entries={})
-        selection = select(Values(self.function, self.ctx, profile, recipe, known=self.ranges))
-        grids = assign(selection)
+        for op in self._block.ops:
+            behavior = self.ctx.behaviors.get(op)
+            if behavior is not None and not behavior.has_weights:
+                self._float_constants(op)
+        selection, grids = self._solved(module)
         self.ctx.remarks.add(fired_remark(Regrid.name, Regrid.name, self.function, _CONTRACT))
-        number = len(self.ctx.remarks.remarks) - 1
         for op, why in selection.left.items():
             self.ctx.remarks.add(_remark("note", op, why.code, f"left float: {why.reason}"))
+            if any((q := _params(v)) and target.refuses_qparams(q) for v in op.operands):
+                self._float_constants(op)
         emit(selection, grids)
-        for clip, old in self.clips.items():
-            params = grids.qparams.get(clip.result)
-            if params is None:
-                _cast_again(clip, old)
-            else:
-                _settle_clip(clip, _range(old), params)
-        last = block.last_op
-        assert isinstance(last, ReturnOp)
-        for value in last.operands:
-            self.ctx.error_bounds.add(value, (Change(inf, number),))
-
-    def _in_floats(self, op: Operation, behavior: Behavior) -> None:
-        """An op on codes is the op on their numbers, quantized; a table is of codes."""
-        block = op.parent
-        assert block is not None
-        if isinstance(behavior, Lookup) or any(
-            params is not None and not is_integer(params)
-            for params in map(qparams_of, (*op.operands, *op.results))
-        ):
-            return
-        for index, operand in enumerate(op.operands):
-            params = qparams_of(operand)
-            if params is None or behavior.operand_port(index).kind is PortKind.PLAIN:
+        for clip in list(self._block.ops):
+            if not clip.attributes.pop(_ENDS, None) or not isinstance(clip, ClipOp):
                 continue
-            cast = DCastOp(operand, with_element(operand.type, expressed_type(params)))
-            cast.location = op.location
-            block.insert_op_before(cast, op)
-            op.operands[index] = cast.result
-        if "rounding" in op.properties:
-            op.properties["rounding"] = StringAttr(Rounding.HALF_EVEN.value)
-        op.attributes.pop(QPARAMS, None)
-        for result in op.results:
-            params, kind = qparams_of(result), result.type
-            if params is None:
-                continue
-            uses = list(result.uses)
-            set_type(result, with_element(kind, expressed_type(params)))
-            codes = QCastOp(result, kind)
-            codes.location = op.location
-            block.insert_op_after(codes, op)
-            for use in uses:
-                use.operation.operands[use.index] = codes.result
+            if (params := grids.qparams.get(clip.result)) is not None:
+                _settle_clip(clip, params)
 
-    def _rescale_in_floats(self, op: RescaleOp) -> None:
-        params, block = qparams_of(op.input), op.parent
-        assert params is not None and block is not None
-        real = DCastOp(op.input, with_element(op.input.type, expressed_type(params)))
-        codes = QCastOp(real.result, op.result.type)
-        real.location = codes.location = op.location
-        block.insert_ops_before([real, codes], op)
-        op.result.replace_all_uses_with(codes.result)
-        op.detach()
-        op.erase()
+    def _solved(self, module: ModuleOp) -> tuple[Selection, Grids]:
+        """The qparams of all at once, of a function in floats."""
+        recipe = replace(Recipe.of_target(self.ctx.target), correct_bias=False, max_steps=inf)
+        profile, known = Profile(digest=""), self.ranges
+        if not self.ctx.target.floats:
+            profile, known = self._profile(module, recipe), dict[SSAValue, Range]()
+            prepare_whole(module, self.ctx.clone(), profile, recipe)
+        while True:
+            selection = select(Values(self.function, self.ctx, profile, recipe, known))
+            grids = assign(selection)
+            clips = [op for op in selection.left if op.attributes.pop(_ENDS, None)]
+            if not clips:
+                return selection, grids
+            for clip in clips:
+                self._without_clip(clip)
+
+    def _profile(self, module: ModuleOp, recipe: Recipe) -> Profile:
+        """The ranges of values that had codes, by key, and what all are for random inputs, with
+        those values scaled to reach a share of their ranges, another for each input; no more than
+        the former where the function does not run."""
+        taken: set[str] = set()
+        for number, op in enumerate(filter(concerns, self._block.ops)):
+            keys = keys_of(op)
+            if not keys or not taken.isdisjoint(keys):
+                keys = (f"{(*keys, op.name)[0]}~{number}",)
+                op.attributes[KEY] = StringAttr(keys[0])
+            taken.update(keys)
+        profile, names = Profile(digest=""), argument_names(self.function)
+        keys_of_value = Values(self.function, self.ctx, profile, recipe).keys
+        ranges = {key: found for v, found in self.ranges.items() for key in keys_of_value(v)}
+        plan = instrument(module, self.ctx)
+        leave_derived(plan, self.ctx, False)
+        keys_by_value = {each.value: each.keys for each in plan.measured}
+        collector, seen = Collector(profile, plan.derived()), list[tuple[Sequence[str], Any]]()
+
+        def look(op: Operation, results: list[NDArray[Any]]) -> None:
+            for index, value in enumerate(op.results):
+                keys = keys_by_value.get(value, ())
+                found = next((ranges[key] for key in keys if key in ranges), None)
+                results[index] = _scaled(results[index], found, (sample + 1) / _SAMPLES)
+                seen.append((keys, results[index]))
+
+        interpreter = Interpreter(self.ctx, plan.module, listeners=[look])
+        try:
+            for sample in range(_SAMPLES):
+                drawn = random_inputs(self.function, sample)
+                for number, value in enumerate(self._block.args):
+                    found = self.ranges.get(value)
+                    drawn[number] = _scaled(drawn[number], found, (sample + 1) / _SAMPLES)
+                    seen.append((plan.arguments.get(names[number], ()), drawn[number]))
+                interpreter.run(drawn, self.function.sym_name.data)
+                collector.add(sample, (each for each in seen if each[0]))
+                seen.clear()
+            profile = collector.profile()
+        except InputError:
+            pass
+        return replace(profile, ranges=ranges)
+
+    def _float_constants(self, op: Operation) -> None:
+        """Constants as numbers: what they are in codes, if anything, is chosen again."""
+        for index, value in enumerate(op.operands):
+            array = real_array(value, self.ctx.blobs)
+            kind = element_type(value.type)
+            if array is not None and isinstance(value.owner, DCastOp) and str(kind) == "f32":
+                made = make_constant(array.astype(np.float32), kind, self.ctx.blobs)
+                self._block.insert_op_before(made, op)
+                op.operands[index] = made.result
+
+    def _without_clip(self, clip: Operation) -> None:
+        """Drop a clip of ours that the target does not run; of one at 0 a ReLU is left."""
+        value, least = clip.operands[0], clip.properties.get("min")
+        if isinstance(least, FloatAttr) and least.value.data == 0:
+            relu = ReluOp(value, result_types=[value.type])
+            relu.attributes.update(clip.attributes)
+            relu.location = clip.location
+            self._block.insert_op_before(relu, clip)
+            value = relu.result
+        _put(clip, value)
 
     def _without_casts(self, cast: QCastOp) -> None:
         """Take a quantize and the dequantizes of it away; what they stood for is the range of
@@ -244,16 +334,31 @@ class _Function:
             found = _range(params)
             clip = ClipOp(value, min=found.low, max=found.high)
             clip.location = cast.location
+            clip.attributes[_ENDS] = UnitAttr()
             block.insert_op_before(clip, cast)
-            self.ranges[clip.result], self.clips[clip] = found, params
+            self.ranges[clip.result] = found
             value = clip.result
         for real in reals:
-            real.results[0].replace_all_uses_with(value)
-            real.detach()
-            real.erase()
+            _put(real, value)
         if cast.result.first_use is None:
             cast.detach()
             cast.erase()
+
+
+def _scaled(array: NDArray[Any], found: Range | None, share: float) -> NDArray[Any]:
+    """Numbers multiplied so that they reach so much of a range; as they are where none is known."""
+    if found is None or array.dtype.kind != "f" or not array.size:
+        return array
+    ends = (found.low, array.min()), (found.high, array.max())
+    factors = [end / number for end, number in ends if end * number > 0]
+    return array * np.asarray(share * min(factors, default=1.0), array.dtype)
+
+
+def _put(op: Operation, value: SSAValue) -> None:
+    """Put a value in the place of an op."""
+    op.results[0].replace_all_uses_with(value)
+    op.detach()
+    op.erase()
 
 
 def _range(params: QParams) -> Range:
@@ -263,30 +368,18 @@ def _range(params: QParams) -> Range:
     return max_of_channels([Range((low - zero) * s, (high - zero) * s) for s, zero in pairs])
 
 
-def _cast_again(clip: ClipOp, params: QParams) -> None:
-    """Quantize and dequantize a value as before: nothing gives it other codes."""
-    value, block = clip.result, clip.parent
-    assert block is not None
-    codes, real = cast_pair(clip.input, params, clip)
-    block.insert_ops_before([codes, real], clip)
-    value.replace_all_uses_with(real.result)
-    clip.detach()
-    clip.erase()
-
-
-def _settle_clip(clip: ClipOp, found: Range, params: QParams) -> None:
+def _settle_clip(clip: ClipOp, params: QParams) -> None:
     """Give a clip bounds that are codes of what it is on, and drop those that codes do not
     reach beyond by half a step; with none left the clip goes."""
     (scale,), made = params.scale_list(), _range(params)
-    for name, bound, reached in (
-        ("min", found.low, found.low - scale / 2 > made.low),
-        ("max", found.high, made.high > found.high + scale / 2),
-    ):
-        if reached:
-            clip.properties[name] = FloatAttr(round(bound / scale) * scale, f64)
+    for name, end in (("min", made.low), ("max", -made.high)):
+        bound = clip.properties.get(name)
+        if not isinstance(bound, FloatAttr):
+            continue
+        number = bound.value.data
+        if (number if name == "min" else -number) - scale / 2 > end:
+            clip.properties[name] = FloatAttr(round(number / scale) * scale, f64)
         else:
             clip.properties.pop(name)
     if not clip.properties:
-        clip.result.replace_all_uses_with(clip.input)
-        clip.detach()
-        clip.erase()
+        _put(clip, clip.input)

@@ -199,6 +199,9 @@ class Values:
     def _own(self, value: SSAValue) -> Range | None:
         if value in self.known:
             return self.known[value]
+        for key in self.keys(value):
+            if key in self.profile.ranges:
+                return self.profile.ranges[key]
         key = self.entry(self.keys(value))
         if key is None:
             return None

@@ -38,8 +38,8 @@ from qdialect.reference.values import (
     place,
 )
 
-Listener = Callable[[Operation, Sequence[Array]], None]
-"""Called after each op with its results (not to be written into)."""
+Listener = Callable[[Operation, list[Array]], None]
+"""Called after each op with its results: not to be written into; others may take their place."""
 
 ARGUMENT_NAME = "nn.name"
 """Argument attribute (a string): the name of an input."""
@@ -140,7 +140,7 @@ class Interpreter:
                 dead = dead_after.get(op, ())
                 if not op.regions:
                     self._drop(values, dead)
-                results = self._evaluate(op, operands)
+                results = list(self._evaluate(op, operands))
                 self._drop(values, dead)
                 operands.clear()
                 for listener in self.listeners:

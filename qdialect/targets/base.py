@@ -18,7 +18,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from qdialect.behaviors.shield import Hook, of_type, shielded_method
-from qdialect.errors import UsageError
+from qdialect.errors import QError, UsageError
 from qdialect.numerics.rounding import Rounding
 from qdialect.numerics.sums import SUMS, SumType
 from qdialect.ops.base import kernels_of
@@ -327,6 +327,23 @@ class Target:
             met = (domain.meet(tensor) for domain in ports for tensor in self.any_tensor)
             self._port_domains[key] = tuple(dict.fromkeys(e for e in met if e is not None))
         return self._port_domains[key]
+
+    def check(self) -> None:
+        """QError (`bad-plugin`) for kernels on tensors that there are none of."""
+        for name, rows in self.kernels.items():
+            for result in (False, True):
+                count = max((len(r.results if result else r.operands) for r in rows), default=0)
+                for port in range(count):
+                    if self.port_domains(name, port, result=result):
+                        continue
+                    said = (r.result(port) if result else r.operand(port) for r in rows)
+                    raise QError(
+                        f"target '{self.name}' contradicts itself: "
+                        f"{'result' if result else 'operand'} #{port} of '{name}' is "
+                        f"{' or '.join(dict.fromkeys(map(str, said)))}, and tensors are "
+                        f"{' or '.join(map(str, self.any_tensor))}",
+                        code="bad-plugin",
+                    )
 
     @cached_property
     def _port_domains(self) -> dict[tuple[str, int, bool], tuple[Domain, ...]]:

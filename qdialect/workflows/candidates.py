@@ -123,7 +123,7 @@ class Builder:
     def quantized(self, name: str, states: Mapping[int, Precision] | None = None) -> Candidate:
         """Quantized, with ops in these states, by number (others on codes where they can be);
         None: as rules say. InputError."""
-        model = self._copy()
+        model = self.prepared.copied(self.target)
         coverage = apply_profile(
             model.module,
             model.ctx,
@@ -146,7 +146,7 @@ class Builder:
 
     def floats(self) -> Candidate:
         """The float model, with what fuses in it fused."""
-        model = self._copy()
+        model = self.prepared.copied(self.target)
         ops = filter(concerns, Interpreter(model.ctx, model.module).function().body.block.ops)
         reason = "nothing that was quantized was faster"
         left = [left_float(op, FASTER_FLOAT, reason) for op in ops]
@@ -154,7 +154,7 @@ class Builder:
 
     def selection(self) -> Selection:
         """What can be on codes, of a copy of the model."""
-        model = self._copy()
+        model = self.prepared.copied(self.target)
         recipe = replace(self.recipe, plan={})
         function = Interpreter(model.ctx, model.module).function()
         selection = select(Values(function, model.ctx, self.profile, recipe))
@@ -191,11 +191,6 @@ class Builder:
         function, ctx = selection.values.function, selection.values.ctx
         times = priced_times(function, ctx, self.able(selection), self.recipe)
         return self.quantized(PRICES, plan(function, ctx, times).states)
-
-    def _copy(self) -> Model:
-        model = Model(self.prepared.module.clone(), self.prepared.ctx.clone())
-        model.ctx.target = self.target
-        return model
 
     def _optimized(self, model: Model) -> Model:
         remarks = [*self.prepared.ctx.remarks.remarks, *model.ctx.remarks.remarks]

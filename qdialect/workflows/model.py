@@ -64,6 +64,12 @@ class Model:
 
         return module_html(self.module, self.ctx)
 
+    def copied(self, target: Target) -> Model:
+        """A copy to change, for a target."""
+        made = Model(self.module.clone(), self.ctx.clone())
+        made.ctx.target = target
+        return made
+
     def text(self, text_version: TextVersion | None = None) -> str:
         """The MLIR text, with quant types spelled for a release (see `save`)."""
         from qdialect.formats.mlir.write import module_text

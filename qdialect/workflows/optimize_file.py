@@ -29,6 +29,7 @@ from qdialect.ops.base import kernels_of
 from qdialect.passes.casts.divide_by_scale import ReciprocalToQuotient, multiplies
 from qdialect.passes.casts.release_kernels import contract
 from qdialect.passes.pipelines import BY_PRICE, optimize_pipeline
+from qdialect.quantization.regrid import Regrid
 from qdialect.rewrite.remarks import key_text
 from qdialect.targets.litert_requirements import refusal
 from qdialect.workflows.check import Judge
@@ -37,6 +38,8 @@ from qdialect.workflows.model import Model, copy_file, load, run_passes, save
 from qdialect.workflows.optimize import EVERYTHING, Dropped, Optimization, Optimized
 from qdialect.workflows.race import FLOAT, INPUT, Choice, Selection, cheapest_form, unrounded
 from qdialect.workflows.tabulate import with_tables
+from qdialect.workflows.taken import AS_KERNELS_RUN, taken_of
+from qdialect.workflows.target_report import refused_ops
 from qdialect.workflows.tflite_files import (
     KERNELS,
     WrittenTflite,
@@ -110,6 +113,8 @@ class FileOptimization:
     float_file: Path | None = None
     """The float model, which takes part in the race."""
     inline_weights: bool = False
+    keep_refused: bool = False
+    """Whether a result is written that a target without floats does not run."""
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     typical_dims: Mapping[str, int] = field(default_factory=dict[str, int])
     kernels: str | None = None
@@ -172,9 +177,11 @@ class FileOptimization:
                 self._choose(model, result, pipeline, judge)
                 if self.result is not None and not self.is_tflite:
                     self.notes += reciprocals(self.result.model)
+                    self.notes += quantized_again(self.result.model)
                 began = self._took("candidates", began)
             if self.result is None and not self._may_copy:
                 self.result, self.choice = self._translated(model, judge), None
+        self._refuse_target()
         try:
             self._write()
         except InputError as error:
@@ -203,6 +210,25 @@ class FileOptimization:
                 where=Where(str(self.source), node=key_text(op)),
                 code="refused-by-litert",
                 notes=tuple(f"--kernels {name} takes it" for name in others),
+            )
+
+    def _refuse_target(self) -> None:
+        """UnsupportedError for ops that a target without floats refuses: nothing runs them."""
+        target, model = self.target, self.result.model if self.result else self.model
+        if target.floats or model is None or self.keep_refused:
+            return
+        if self.result is None:
+            model = run_passes(model, AS_KERNELS_RUN, target=target, verify_each=False)
+        left = refused_ops(model.module, model.ctx)
+        if left:
+            notes = [f"'{op.name}' ({key_text(op)}): {reason}" for op, reason in left.items()]
+            if self.level != "relaxed":
+                notes.append("--numerics relaxed lets the model be quantized again for the target")
+            raise UnsupportedError(
+                f"'{target.name}' has no floats, and refuses {len(left)} ops of the result "
+                "(--keep-refused writes it nevertheless)",
+                code="refused-by-target",
+                notes=tuple(notes),
             )
 
     def _refuse_kernels(self, model: Model) -> None:
@@ -522,6 +548,16 @@ class FileOptimization:
 def _defect(error: Exception) -> str:
     """An error of ours in one line, and where all of it is."""
     return f"{culprit(error)} (a defect of qdialect; details are in {crash_report(error)})"
+
+
+def quantized_again(model: Model) -> list[str]:
+    """How much the target runs of a model that was quantized again for it."""
+    if not model.ctx.remarks.fired().get(Regrid.name):
+        return []
+    target = model.ctx.target
+    taken = taken_of(model.module, model.ctx, target)
+    text = f"quantized again for '{target.name}', which runs {taken.taken} of {taken.total} ops"
+    return [f"{text} on codes"]
 
 
 def reciprocals(model: Model) -> list[str]:

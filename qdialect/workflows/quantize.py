@@ -21,6 +21,7 @@ from qdialect.profile.record import Profile, Settings
 from qdialect.quantization.apply_profile import LoadedModel, remark
 from qdialect.quantization.coverage import Coverage
 from qdialect.quantization.grids import assign
+from qdialect.quantization.prepared import prepare_whole
 from qdialect.quantization.recipe import Recipe
 from qdialect.reference import argument_names
 from qdialect.targets.base import Target
@@ -30,7 +31,6 @@ from qdialect.workflows.candidates import NOISE_PRICE, RULES, Builder, Candidate
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.interface_codes import CacheCodes, cache_codes
 from qdialect.workflows.model import Form, Model
-from qdialect.workflows.prepared import prepared_model
 from qdialect.workflows.quality import HELD_OUT, Samples, held_out, unfit
 from qdialect.workflows.run import open_engine
 
@@ -206,7 +206,8 @@ class Quantization:
             profile = tried = matching.profile
         else:
             loaded.identity.check(profile, self.profile_path, "--profile-of-another-model")
-        prepared, refused = prepared_model(self.model, self.target, profile, self.recipe)
+        prepared = self.model.copied(self.target)
+        refused = prepare_whole(prepared.module, prepared.ctx, profile, self.recipe)
         recipe, correct = self.recipe, self._correction()
         trials: Sequence[Trial] = ()
         ranking: Sequence[Sensitivity] = ()

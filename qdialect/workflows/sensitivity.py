@@ -22,11 +22,11 @@ import numpy as np
 from qdialect.errors import InputError, QError, UsageError, Where
 from qdialect.profile.file import parse_profile, profile_text
 from qdialect.quantization.output_parts import Part, parts_of
+from qdialect.quantization.prepared import prepare_whole
 from qdialect.quantization.sensitivity import Judge, Measurement, Sensitivity
 from qdialect.targets.installed import get_target
 from qdialect.workflows.calibrate import open_data
 from qdialect.workflows.model import Model, load
-from qdialect.workflows.prepared import prepared_model
 from qdialect.workflows.run import open_engine
 from qdialect.workflows.workers import client_of
 
@@ -205,7 +205,8 @@ def _measurement(run: SensitivityRun) -> Measurement:
     """What measures, of a model as it was loaded."""
     prepared = run.prepared
     if prepared is None:
-        prepared, _ = prepared_model(run.model, run.target, run.profile, run.recipe)
+        prepared = run.model.copied(run.target)
+        prepare_whole(prepared.module, prepared.ctx, run.profile, run.recipe)
     ctx = prepared.ctx
     samples = list(open_data(run.model, run.data, run.whole_files).read(run.numbers))
     return Measurement(

@@ -18,6 +18,7 @@ COMMANDS = {
         "tools.bench.price_accuracy", "prices against the runtime's times"
     ),
     "targets": Subcommand("tools.bench.targets", "what targets of others take of networks"),
+    "retarget": Subcommand("tools.bench.retarget", "quantized networks, brought to other targets"),
     "components": Subcommand("tests.support.components", "what component qparams are worth, in dB"),
     "engines": Subcommand("tools.bench.engines", "networks in engines of others, bit for bit"),
     "memory": Subcommand("tests.support.large_models", "memory of models of large weights"),

@@ -28,8 +28,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation
 
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.behaviors import PortKind
@@ -39,19 +38,11 @@ from qdialect.ops import FlattenOp, ReshapeOp, shape_of
 from qdialect.ops.base import ranked
 from qdialect.ops.keys import QPARAMS
 from qdialect.ops.shapes import DYNAMIC
+from qdialect.passes.casts.in_floats import in_floats, rounded
 from qdialect.passes.pair_contract import replaced_kernel
 from qdialect.passes.rule_pass import RulePass, Where
-from qdialect.quant import (
-    ROUNDING_KEY,
-    DCastOp,
-    QCastOp,
-    element_type,
-    expressed_type,
-    with_element,
-)
+from qdialect.quant import element_type
 from qdialect.rewrite import Refusal, Rewriter, Rule
-
-_HALF_EVEN = StringAttr("half_even")
 
 
 class OpToFloats(Rule[Operation]):
@@ -93,33 +84,12 @@ class OpToFloats(Rule[Operation]):
 
     def rewrite(self, match: Operation, rewriter: Rewriter) -> None:
         op, result = match, match.results[0]
-        floats = [DCastOp(value, _float(value)) for value in op.operands]
-        for cast in floats:
-            rewriter.insert(cast, op)
-        properties = dict(op.properties)
-        rounding = properties.get("rounding", _HALF_EVEN)
-        if "rounding" in properties:
-            properties["rounding"] = _HALF_EVEN
-        in_floats = type(op).create(
-            operands=[cast.result for cast in floats],
-            result_types=[_float(result)],
-            properties=properties,
-        )
-        flat = FlattenOp(in_floats.results[0])
-        codes = QCastOp(flat.result, ranked(element_type(result.type), shape_of(flat.result)))
-        if rounding != _HALF_EVEN:
-            codes.attributes[ROUNDING_KEY] = rounding
+        flat = FlattenOp(in_floats(op, rewriter)[0])
+        codes = rounded(flat.result, ranked(element_type(result.type), shape_of(flat.result)), op)
         shaped = ReshapeOp(codes.result, shape_of(result))
-        rewriter.insert(in_floats, op, keep=op)
         for one in (flat, codes, shaped):
             rewriter.insert(one, op)
         rewriter.replace(op, [shaped.result])
-
-
-def _float(value: SSAValue) -> Attribute:
-    params = qparams_of(value)
-    assert params is not None
-    return with_element(value.type, expressed_type(params))
 
 
 @dataclass(frozen=True)

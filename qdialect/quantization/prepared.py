@@ -11,22 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from qdialect.numerics.contract import Numerics
+from qdialect.context import QContext
+from qdialect.numerics.contract import Contract, Numerics
 from qdialect.passes.lowering.lower_composites import LowerComposite
 from qdialect.passes.lowering.lower_division import LowerDivision
 from qdialect.profile.record import Profile
 from qdialect.quantization.grids import assign
-from qdialect.quantization.preparation import prepare
+from qdialect.quantization.preparation import prepare, run_pipeline
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, select
 from qdialect.quantization.values import Values
 from qdialect.reference import Interpreter
 from qdialect.rewrite import Driver, Refusal
 from qdialect.rewrite.remarks import key_text
-from qdialect.targets.base import Target
-from qdialect.workflows.model import Model, run_passes
 
 UNFIT = frozenset({"amplifies", "target", "grid"})
 """Why an op is not quantized, whatever stands beside it."""
@@ -36,38 +36,38 @@ CLEAN = (
 )
 
 
-def prepared_model(
-    model: Model, target: Target, profile: Profile, recipe: Recipe
-) -> tuple[Model, Mapping[str, str]]:
-    """A copy of a float model as it is quantized for a target, and by key why composites that are
-    not quantized were not written as their pieces."""
-    prepared = Model(model.module.clone(), model.ctx.clone())
-    prepared.ctx.target = target
-    prepare(prepared.module, prepared.ctx, recipe.keep_float)
-    if recipe.lower or target.in_pieces:
-        return lower_unfit(prepared, profile, recipe)
-    return prepared, {}
+def prepare_whole(
+    module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe
+) -> Mapping[str, str]:
+    """Prepare a float module for the target of the session, in place; by key, why composites that
+    are not quantized were not written as their pieces."""
+    ctx.target.check()
+    prepare(module, ctx, recipe.keep_float)
+    if recipe.lower or ctx.target.in_pieces:
+        return _lower_unfit(module, ctx, profile, recipe)
+    return {}
 
 
-def lower_unfit(model: Model, profile: Profile, recipe: Recipe) -> tuple[Model, Mapping[str, str]]:
-    """A model with the pieces of what is not quantized whole, all of it if the recipe lowers and
-    what the target takes in pieces anyway, and by key why others that are not have none."""
-    module, ctx = model.module.clone(), model.ctx.clone()
+def _lower_unfit(
+    module: ModuleOp, ctx: QContext, profile: Profile, recipe: Recipe
+) -> Mapping[str, str]:
+    """Write what is not quantized whole as its pieces, all of it if the recipe lowers and what the
+    target takes in pieces anyway; by key, why others that are not have none."""
     while True:
         function = Interpreter(ctx, module).function()
         selection = select(Values(function, ctx, profile, recipe))
         assign(selection)
         unfit = {op for op, why in selection.left.items() if why.code in UNFIT}
-        composites, divisions = _Composites(ctx, tuple(ctx.components)), _Divisions(ctx)
+        own = ctx.clone()
+        composites, divisions = _Composites(own, tuple(own.components)), _Divisions(own)
         divisions.unfit = unfit if recipe.lower else set[Operation]()
         composites.unfit = {op for op in unfit if recipe.lower or op.name in ctx.target.in_pieces}
         driver = Driver(
-            ctx, (composites, divisions), pass_name="lower-unfit", numerics=Numerics.TIES
+            own, (composites, divisions), pass_name="lower-unfit", numerics=Numerics.TIES
         )
         if not driver.run(module):
-            return Model(module, ctx), _refused(selection, composites)
-        cleaned = run_passes(Model(module, ctx), CLEAN, verify_each=False)
-        module, ctx = cleaned.module, cleaned.ctx
+            return _refused(selection, composites)
+        run_pipeline(module, own, CLEAN)
 
 
 def _refused(selection: Selection, rule: _Composites) -> Mapping[str, str]:
@@ -92,3 +92,10 @@ class _Divisions(LowerDivision):
 
     def match(self, op: Operation) -> Operation | None:
         return op if op in self.unfit else None
+
+    def check(self, match: Operation) -> Contract | Refusal:
+        found = super().check(match)
+        constant = isinstance(found, Refusal) and found.code == "constant"
+        return (
+            Contract(Numerics.TIES, note="a product where nothing divides") if constant else found
+        )
