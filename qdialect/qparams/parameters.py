@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
-from math import prod
+from math import inf, prod
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -244,7 +244,7 @@ class QParams:
             Layout.BLOCK,
             tuple(blocks),
             tuple(grid),
-            pack_f64(round_to_format(scale, expressed) for scale in scales),
+            _rounded(scales, expressed),
             pack_i64(zeros),
         )
 
@@ -262,12 +262,19 @@ class QParams:
 
     @cached_property
     def is_expressible(self) -> bool:
-        """Whether every scale lies in the range of the expressed type: a product or a step
-        computed from scales may not, and is then no type."""
+        """Whether a type can hold every scale. It lies in the range of the expressed type, and in
+        blocks it is a value of that type: computed or copied scales may be neither."""
         fmt, scales = FORMATS[self.expressed], self.scale_list()
+        if self.layout is Layout.BLOCK and self.rounded_scales != self.scales:
+            return False
         # One after the other: a scale that is no number is in no range.
         least, most = fmt.smallest, fmt.largest
         return all(least <= scale <= most for scale in scales)
+
+    @property
+    def rounded_scales(self) -> bytes:
+        """The scales rounded to the expressed type, which is how blocks hold them."""
+        return _rounded(self.scale_list(), self.expressed)
 
     @property
     def axis(self) -> int | None:
@@ -311,6 +318,33 @@ class QParams:
         import numpy as np
 
         return np.frombuffer(self.zero_points, np.int64).reshape(self.grid)
+
+    def difference(self, other: QParams) -> str:
+        """What differs first, for the end of a message that shows this and then `other` as types,
+        whose texts may be long or the same: ` (scale [3]: 0.1 != 0.25)`.
+        Empty where the layouts differ."""
+        for word, mine, theirs in (
+            ("storage", self.storage, other.storage),
+            ("expressed type", self.expressed, other.expressed),
+        ):
+            if str(mine) != str(theirs):
+                return f" ({word}: {mine} != {theirs})"
+        if (self.blocks, self.grid) != (other.blocks, other.grid):
+            return ""
+        for word, mine, theirs in (
+            ("scale", self.scale_list(), other.scale_list()),
+            ("zero point", self.zero_point_list(), other.zero_point_list()),
+        ):
+            pairs = [*zip(mine, theirs, strict=True)]
+            apart = [k for k, (a, b) in enumerate(pairs) if a != b]
+            if apart:
+                from numpy import unravel_index
+
+                first, second = pairs[apart[0]]
+                place = [*map(int, unravel_index(apart[0], self.grid))] or ""
+                more = f", {len(apart)} of {len(pairs)} differ" if len(apart) > 1 else ""
+                return f" ({word}{place and ' '}{place}: {first} != {second}{more})"
+        return ""
 
     # -- deriving ---------------------------------------------------------
 
@@ -372,6 +406,13 @@ class QParams:
             self.zero_point_array().transpose(perm).reshape(-1).tolist(),
             self.expressed,
         )
+
+
+def _rounded(scales: Sequence[float], expressed: str) -> bytes:
+    singles = array("f", scales) if expressed == "f32" else array("f", [inf])
+    if inf in singles:
+        return pack_f64(round_to_format(scale, expressed) for scale in scales)
+    return pack_f64(singles)
 
 
 def _storage(storage: Storage | str) -> Storage:
