@@ -23,6 +23,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.canonicalization import Canonicalized
 from qdialect.dialects.construction import check_arguments
 from qdialect.quant.bare import BareVerifyException
 from qdialect.quant.elements import element_type
@@ -37,7 +38,7 @@ class ConversionOp(IRDLOperation):
     input = operand_def()
     result = result_def()
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Canonicalized())
 
     def __init__(
         self,
