@@ -18,10 +18,14 @@ from xdsl.pattern_rewriter import (
 from xdsl.transforms.canonicalize import CanonicalizePass
 
 import qdialect as qd
-from qdialect.dialects.canonicalization import Canonicalized, canonicalization_patterns
+from qdialect.dialects.canonicalization import Canonicalized
 from qdialect.ops import NN, ConstantOp, ReluOp
 from qdialect.passes import load
-from qdialect.passes.cleanup.canonicalize import Canonicalize, RedundantClamp
+from qdialect.passes.cleanup.canonicalize import (
+    Canonicalize,
+    RedundantClamp,
+    canonicalization_patterns,
+)
 from qdialect.quant import Quant
 from qdialect.rewrite.pattern import RulePattern
 
