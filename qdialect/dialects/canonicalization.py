@@ -20,8 +20,3 @@ class Canonicalized(HasCanonicalizationPatternsTrait):
     def get_patterns(self, op: type[Operation]) -> tuple[RewritePattern, ...]:
         """Those whose root `op` can be; imported when xDSL first asks."""
         return import_module("qdialect.passes.cleanup.canonicalize").patterns_of(op.name)
-
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        """None of all ops: `get_patterns` gives those of one."""
-        return ()

@@ -48,7 +48,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
@@ -284,6 +284,11 @@ class NodeOp(IRDLOperation):
     captures: ArrayAttr[StringAttr] = prop_def(ArrayAttr[StringAttr], ArrayAttr[StringAttr](()))
     stateful = opt_prop_def(UnitAttr)
     traits = traits_def(NodeEffects())
+    assembly_format = (
+        "$op_type (`domain` $domain^)? ` ` `(` $inputs `)` (`absent` $absent^)? "
+        "(`absent_results` $absent_results^)? (`captures` $captures^)? (`stateful` $stateful^)? "
+        "(`attributes` $attributes^)? attr-dict `:` functional-type($inputs, $outputs)"
+    )
 
     def __init__(
         self,
@@ -357,72 +362,6 @@ class NodeOp(IRDLOperation):
                 raise VerifyException(
                     f"'{self.name}' op `{what}` must list distinct positions in ascending order"
                 )
-
-    @classmethod
-    @override
-    def parse(cls, parser: Parser) -> NodeOp:
-        """Read the custom form, after the name of the op."""
-        properties: dict[str, Attribute] = {
-            name: definition.default_value
-            for name, definition in cls.get_irdl_definition().properties.items()
-            if definition.default_value is not None
-        }
-        properties["op_type"] = StringAttr(parser.parse_str_literal())
-        if parser.parse_optional_keyword("domain"):
-            properties["domain"] = StringAttr(parser.parse_str_literal())
-        unresolved = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, parser.parse_unresolved_operand
-        )
-        for name in ("absent", "absent_results"):
-            if parser.parse_optional_keyword(name):
-                listed = parser.parse_comma_separated_list(
-                    parser.Delimiter.SQUARE, parser.parse_integer
-                )
-                properties[name] = DenseArrayBase.from_list(i64, listed)
-        if parser.parse_optional_keyword("captures"):
-            properties["captures"] = strings(
-                parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal)
-            )
-        if parser.parse_optional_keyword("stateful"):
-            properties["stateful"] = UnitAttr()
-        if parser.parse_optional_keyword("attributes"):
-            properties["attributes"] = DictionaryAttr(parser.parse_optional_attr_dict())
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        position = parser.pos
-        signature = parser.parse_function_type()
-        return cls.create(
-            operands=parser.resolve_operands(unresolved, signature.inputs.data, position),
-            result_types=signature.outputs.data,
-            properties=properties,
-            attributes=attributes,
-        )
-
-    @override
-    def print(self, printer: Printer) -> None:
-        """Write the custom form, after the name of the op."""
-        printer.print_string(" ")
-        printer.print_string_literal(self.op_type.data)
-        if self.domain.data:
-            printer.print_string(" domain ")
-            printer.print_string_literal(self.domain.data)
-        printer.print_string(" ")
-        with printer.in_parens():
-            printer.print_list(self.operands, printer.print_ssa_value)
-        for name, positions in (("absent", self.absent), ("absent_results", self.absent_results)):
-            if len(positions):
-                printer.print_string(f" {name} {list(positions.get_values())}")
-        if self.captures.data:
-            printer.print_string(" captures ")
-            printer.print_attribute(self.captures)
-        if self.stateful is not None:
-            printer.print_string(" stateful")
-        if self.node_attributes.data:
-            printer.print_string(" attributes")
-            printer.print_op_attributes(self.node_attributes.data)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_function_type(self.operand_types, self.result_types)
 
 
 def _absent(entries: Sequence[object]) -> DenseArrayBase:

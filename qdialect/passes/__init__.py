@@ -515,8 +515,5 @@ def load(name: str) -> Callable[[], type[ModulePass]]:
 
 def patterns(name: str, ctx: Context, **options: Any) -> list[RewritePattern]:
     """The rules of pass `name` with these options, as patterns that a walker of xDSL runs on
-    modules of `ctx`. KeyError if there is no such pass, TypeError if it has no rules."""
-    found = cast("Any", load(name)())(**options)
-    if not hasattr(found, "patterns"):
-        raise TypeError(f"pass '{name}' is no set of rules")
-    return found.patterns(ctx)
+    modules of `ctx`. KeyError if there is no such pass, AttributeError if it is no `RulePass`."""
+    return cast("Any", load(name)())(**options).patterns(ctx)

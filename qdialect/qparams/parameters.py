@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, lru_cache
 from math import inf, prod
@@ -323,42 +323,32 @@ class QParams:
         """What differs first, for the end of a message that shows this and then `other` as types,
         whose texts may be long or the same: ` (scale [3]: 0.1 != 0.25)`.
         Empty where the layouts differ."""
-        for word, mine, theirs in (
-            ("storage", self.storage, other.storage),
-            ("expressed type", self.expressed, other.expressed),
-        ):
-            if str(mine) != str(theirs):
+        for word in ("storage", "expressed"):
+            mine, theirs = str(getattr(self, word)), str(getattr(other, word))
+            if mine != theirs:
                 return f" ({word}: {mine} != {theirs})"
         if (self.blocks, self.grid) != (other.blocks, other.grid):
             return ""
-        for word, mine, theirs in (
-            ("scale", self.scale_list(), other.scale_list()),
-            ("zero point", self.zero_point_list(), other.zero_point_list()),
+        for word, listed in (
+            ("scale", QParams.scale_list),
+            ("zero point", QParams.zero_point_list),
         ):
-            pairs = [*zip(mine, theirs, strict=True)]
+            pairs = [*zip(listed(self), listed(other), strict=True)]
             apart = [k for k, (a, b) in enumerate(pairs) if a != b]
             if apart:
                 from numpy import unravel_index
 
-                first, second = pairs[apart[0]]
-                place = [*map(int, unravel_index(apart[0], self.grid))] or ""
+                place = [*map(int, unravel_index(apart[0], self.grid))]
+                where = f"{word} {place}" if place else word
                 more = f", {len(apart)} of {len(pairs)} differ" if len(apart) > 1 else ""
-                return f" ({word}{place and ' '}{place}: {first} != {second}{more})"
+                return f" ({where}: {' != '.join(map(str, pairs[apart[0]]))}{more})"
         return ""
 
     # -- deriving ---------------------------------------------------------
 
     def with_storage(self, storage: Storage | str) -> QParams:
         """The same field on another storage."""
-        return QParams(
-            _storage(storage),
-            self.expressed,
-            self.layout,
-            self.blocks,
-            self.grid,
-            self.scales,
-            self.zero_points,
-        )
+        return replace(self, storage=_storage(storage))
 
     def with_signedness(self, signed: bool) -> QParams:
         """The same real numbers on integers of the same width, signed or not: codes, bounds
@@ -368,29 +358,14 @@ class QParams:
             return self
         moved = _with_signedness(storage, signed)
         shift = moved.min - storage.min
-        return QParams(
-            moved,
-            self.expressed,
-            self.layout,
-            self.blocks,
-            self.grid,
-            self.scales,
-            pack_i64([z + shift for z in self.zero_point_list()]),
-        )
+        zero_points = pack_i64([z + shift for z in self.zero_point_list()])
+        return replace(self, storage=moved, zero_points=zero_points)
 
     def with_axis(self, axis: int) -> QParams:
         """The same per-axis vector on another dimension number."""
         if self.layout is not Layout.AXIS:
             raise ValueError("with_axis of an encoding that is not per axis")
-        return QParams(
-            self.storage,
-            self.expressed,
-            self.layout,
-            ((axis, 1),),
-            self.grid,
-            self.scales,
-            self.zero_points,
-        )
+        return replace(self, blocks=((axis, 1),))
 
     def transposed(self, perm: Sequence[int] = (1, 0)) -> QParams:
         """The same field, in the same encoding, on a tensor whose dimension k was `perm[k]`."""
