@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from xdsl.ir import Operation
@@ -67,8 +66,8 @@ def _encoded(field: ParameterField) -> QParams | Illegal:
     found = field.to_qparams()
     if found.layout is not Layout.BLOCK or found.is_expressible:
         return found
-    rounded = replace(found, scales=found.rounded_scales)
-    return Illegal("layout", f"scales of blocks are {found.expressed}{found.difference(rounded)}")
+    differ = found.difference(found.rounded())
+    return Illegal("layout", f"scales of blocks are {found.expressed}{differ}")
 
 
 def carry_some_down(

@@ -31,7 +31,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import (
     Attribute,
-    Data,
     Dialect,
     Operation,
     ParametrizedAttribute,
@@ -50,9 +49,9 @@ from xdsl.irdl import (
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.accessors import NodeEffects, Quoted
 from qdialect.errors import QError
 
 #: graph inputs and results: the tensor names of the model
@@ -118,22 +117,11 @@ def package(name: str) -> Any:
 
 
 @irdl_attr_definition
-class OpaqueType(Data[str], TypeAttribute):
+class OpaqueType(Quoted, TypeAttribute):
     """`!onnx.type<"string">`: the element type of tensors of strings; any other text
     is an ONNX type (sequence, optional, map, sparse tensor) in protobuf text form."""
 
     name = "onnx.type"
-
-    @classmethod
-    @override
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        with parser.in_angle_brackets():
-            return parser.parse_str_literal()
-
-    @override
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string_literal(self.data)
 
 
 STRING = OpaqueType("string")
@@ -244,18 +232,6 @@ def derived_outputs(key: str, count: int) -> list[str]:
 # -- the op ---------------------------------------------------------------------
 
 
-class NodeEffects(MemoryEffect):
-    """No effects, except for nodes that may answer differently when asked twice:
-    those write, so that neither DCE nor CSE touches them."""
-
-    @classmethod
-    @override
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        if isinstance(op, NodeOp) and not op.is_deterministic:
-            return {EffectInstance(MemoryEffectKind.WRITE)}
-        return set()
-
-
 _NO_POSITIONS = DenseArrayBase.from_list(i64, [])
 
 
@@ -322,10 +298,10 @@ class NodeOp(IRDLOperation):
         )
 
     @property
-    def is_deterministic(self) -> bool:
-        """Asked twice, the node answers the same."""
+    def has_state(self) -> bool:
+        """Asked twice, the node may answer differently."""
         random = self.stateful is not None or is_random(self.op_type.data)
-        return not random and self.domain.data in KNOWN_DOMAINS
+        return random or self.domain.data not in KNOWN_DOMAINS
 
     @property
     def reads_shape(self) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, StringAttr, i32
-from xdsl.ir import Attribute, Data, Dialect, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -37,10 +37,11 @@ from xdsl.irdl.declarative_assembly_format import (
     PrintingState,
     irdl_custom_directive,
 )
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
+
+from qdialect.dialects.accessors import NodeEffects, Quoted
 
 FILE = "tflite.file"
 """Attribute of a module: what a file says besides its subgraphs (version, signatures, metadata)."""
@@ -61,33 +62,10 @@ _RANDOM = ("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL")
 
 
 @irdl_attr_definition
-class TfliteType(Data[str], TypeAttribute):
+class TfliteType(Quoted, TypeAttribute):
     """`!tflite.type<"STRING">`: an element type by its name in the schema, which MLIR lacks."""
 
     name = "tflite.type"
-
-    @classmethod
-    @override
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        with parser.in_angle_brackets():
-            return parser.parse_str_literal()
-
-    @override
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string_literal(self.data)
-
-
-class TfliteNodeEffects(MemoryEffect):
-    """No effects, except for ops on variables, those that draw random numbers, those that run
-    other functions, and custom ones."""
-
-    @classmethod
-    @override
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        if isinstance(op, TfliteNodeOp) and op.has_state:
-            return {EffectInstance(MemoryEffectKind.WRITE)}
-        return set()
 
 
 @irdl_custom_directive
@@ -122,7 +100,7 @@ class TfliteNodeOp(IRDLOperation):
     version = opt_prop_def(IntegerAttr.constr(i32))
     absent = opt_prop_def(DenseArrayBase.constr(i32))
     custom = opt_prop_def(StringAttr)
-    traits = traits_def(TfliteNodeEffects())
+    traits = traits_def(NodeEffects())
     custom_directives = (Custom,)
     assembly_format = (
         "$op ` ` `(` $inputs `)` (`version` $version^)? (`absent` $absent^)? "

@@ -28,8 +28,9 @@ from xdsl.irdl import (
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
+
+from qdialect.dialects.accessors import NodeEffects
 
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
 _RANDOM = re.compile(
@@ -56,17 +57,6 @@ class ValueAttr(Data[int]):
             printer.print_string(str(self.data))
 
 
-class TorchNodeEffects(MemoryEffect):
-    """No effects, except for ops that draw random numbers."""
-
-    @classmethod
-    @override
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        if isinstance(op, TorchNodeOp) and _RANDOM.search(op.target.data):
-            return {EffectInstance(MemoryEffectKind.WRITE)}
-        return set()
-
-
 @irdl_op_definition
 class TorchNodeOp(IRDLOperation):
     """One op of PyTorch, kept as it is: `target` is its name and overload.
@@ -80,7 +70,7 @@ class TorchNodeOp(IRDLOperation):
     outputs = var_result_def()
     target = prop_def(StringAttr)
     arguments = prop_def(DictionaryAttr, DictionaryAttr({}))
-    traits = traits_def(TorchNodeEffects())
+    traits = traits_def(NodeEffects())
     assembly_format = (
         "$target ` ` `(` $inputs `)` (`arguments` $arguments^)? attr-dict "
         "`:` functional-type($inputs, $outputs)"
@@ -99,6 +89,11 @@ class TorchNodeOp(IRDLOperation):
             result_types=list(result_types),
             properties={"target": StringAttr(target), "arguments": DictionaryAttr(arguments)},
         )
+
+    @property
+    def has_state(self) -> bool:
+        """Whether it draws random numbers."""
+        return _RANDOM.search(self.target.data) is not None
 
     @override
     def verify_(self) -> None:

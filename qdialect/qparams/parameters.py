@@ -265,16 +265,15 @@ class QParams:
         """Whether a type can hold every scale. It lies in the range of the expressed type, and in
         blocks it is a value of that type: computed or copied scales may be neither."""
         fmt, scales = FORMATS[self.expressed], self.scale_list()
-        if self.layout is Layout.BLOCK and self.rounded_scales != self.scales:
+        if self.layout is Layout.BLOCK and self.rounded() != self:
             return False
         # One after the other: a scale that is no number is in no range.
         least, most = fmt.smallest, fmt.largest
         return all(least <= scale <= most for scale in scales)
 
-    @property
-    def rounded_scales(self) -> bytes:
-        """The scales rounded to the expressed type, which is how blocks hold them."""
-        return _rounded(self.scale_list(), self.expressed)
+    def rounded(self) -> QParams:
+        """These with scales of the expressed type, as blocks hold them."""
+        return replace(self, scales=_rounded(self.scale_list(), self.expressed))
 
     @property
     def axis(self) -> int | None:

@@ -10,7 +10,7 @@ A `PatternRewriteWalker` runs them with patterns of xDSL and of others:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.ir import Operation
@@ -57,9 +57,7 @@ class RulePattern(Driver, RewritePattern):
         if op.name not in self._rules:
             return
         self._ranges = ranges_anew(self.session, trusts=self.assume)
-        module = op
-        while (parent := module.parent_op()) is not None:
-            module = parent
+        module = cast("Operation", op.get_toplevel_object())
         if self._prepares:
             self.rule.prepare(module)
         self._replacements = _Heard(self.session, rewriter)
@@ -75,10 +73,8 @@ class RulePattern(Driver, RewritePattern):
             rewriter.has_done_action = True
         if ours.joined:
             settle_keys(module)
-        # Of the driver's own run: the walker has a list of what to visit.
-        for found in (self._queue, self._queued, self._refusals, self._refused):
-            found.clear()
-        self.session.analyses.clear()
+        for kept in self._queue, self._queued, self._refusals, self._refused, self.session.analyses:
+            kept.clear()
         if not self._logs:
             self.session.remarks.remarks.clear()
             self.session.error_bounds.changes.clear()

@@ -31,9 +31,10 @@ from qdialect.ops.keys import KEY
 from qdialect.quant.casts import DCastOp, QCastOp, SCastOp
 from qdialect.quant.rescale import RescaleOp
 
-_IN_ORDER = (NNOp, ConstantOp, QCastOp, DCastOp, SCastOp, RescaleOp)
 #: the `print` methods that write the parts in the order of a template
-_PRINT_METHODS: set[Any] = {kind.print for kind in _IN_ORDER}
+_PRINT_METHODS: set[Any] = {
+    kind.print for kind in (NNOp, ConstantOp, QCastOp, DCastOp, SCastOp, RescaleOp)
+}
 
 _needs_no_escapes = re.compile(r"[A-Za-z0-9_ ./:;()+*,-]*").fullmatch
 
