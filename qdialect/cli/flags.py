@@ -299,9 +299,7 @@ DIMS = (
     ),
 )
 REPORT = value("report", "R.html", "write a page to look at, one file for any browser", writes=True)
-LOAD_PLUGIN = value(
-    "load-plugin", "MODULE", "import MODULE: dialects, passes, behaviors; repeatable"
-)
+LOAD_PLUGIN = value("load-plugin", "MODULE", "import MODULE: dialects, passes, behaviors")
 FORCE = switch("force", "let the result replace a file that is read")
 JSON = switch("json", "what is said, as JSON on standard output")
 HELP = switch("help h", "show this help and exit")

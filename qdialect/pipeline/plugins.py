@@ -76,15 +76,13 @@ class Plugins:
 def loaded(names: Sequence[str]) -> Generator[None, None, None]:
     """Every session within the `with` block, in processes that are started there too, has these
     plug-ins; UsageError or QError if one is none."""
-    before = os.environ.get(VARIABLE)
+    before = os.environ.get(VARIABLE, "")
     os.environ[VARIABLE] = ",".join(filter(None, (before, *names)))
     try:
         Plugins()
         yield
     finally:
-        os.environ.pop(VARIABLE)
-        if before is not None:
-            os.environ[VARIABLE] = before
+        os.environ[VARIABLE] = before
 
 
 def installed() -> list[str]:

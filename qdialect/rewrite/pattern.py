@@ -1,12 +1,5 @@
-"""Rules as patterns of xDSL.
-
-A `PatternRewriteWalker` runs them with patterns of xDSL and of others:
-
-    ours, theirs = RulePattern(ComposeTranspose(new_context())), TheirPattern()
-    PatternRewriteWalker(GreedyRewritePatternApplier([ours, theirs])).rewrite_module(module)
-
-`RulePass.patterns` gives the patterns of a pass.
-"""
+"""Rules as patterns of xDSL, which a `PatternRewriteWalker` runs with patterns of xDSL and of
+others; `RulePass.patterns` gives those of a pass."""
 
 from __future__ import annotations
 

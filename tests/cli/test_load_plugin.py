@@ -64,7 +64,7 @@ def test_a_command_has_what_it_names(main: Main, arguments: list[str]) -> None:
         assert "'acme.conv_relu' has no ONNX form" in done.err
     else:
         assert done.code == 0, done.err
-    assert VARIABLE not in os.environ
+    assert not os.environ[VARIABLE]
     assert call(main, *arguments).code != 0  # the next command does not
 
 

@@ -324,8 +324,7 @@ class MLIRParser(AttributeReader):
         try:
             return super().resolve_operand(operand, type)
         except ParseError as error:
-            values = self.ssa_values.get(operand.operand_name, ())
-            for value in values[operand.index : operand.index + 1]:
+            for value in self.ssa_values.get(operand.operand_name, ())[operand.index :][:1]:
                 error.msg += quant.difference(type, value.type)
             raise
 
