@@ -53,5 +53,6 @@ check "source" "$bin/python" -m tools.docs source
 if [[ "${CI:-}" == true ]]; then
   check "package" "$bin/python" -m tools.check_package
 fi
+check "other xDSL" "$bin/python" -m tools.xdsl_versions
 check "pytest" "$bin/python" -m pytest -n "${QDIALECT_TEST_JOBS:-2}"
 [[ ${#failed[@]} -eq 0 ]]

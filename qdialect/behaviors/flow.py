@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from xdsl.ir import Operation
 
@@ -58,7 +58,16 @@ def pulled_along(
     """Qparams of the result of the movement `along` of operands with `fields`; see `carry_down`."""
     is_grid = like is not None and like.layout is Layout.BLOCK
     pulled = along.pull(fields, layout=Layout.BLOCK if is_grid else None)
-    return pulled if isinstance(pulled, Illegal) else pulled.to_qparams()
+    return pulled if isinstance(pulled, Illegal) else _encoded(pulled)
+
+
+def _encoded(field: ParameterField) -> QParams | Illegal:
+    """The qparams of `field`; a refusal where they would be blocks with scales that none has."""
+    found = field.to_qparams()
+    if found.layout is not Layout.BLOCK or found.is_expressible:
+        return found
+    differ = found.difference(found.rounded())
+    return Illegal("layout", f"scales of blocks are {found.expressed}{differ}")
 
 
 def carry_some_down(
@@ -104,7 +113,7 @@ def _along(op: Operation, behavior: Behavior, index: int, qparams: QParams) -> Q
     pulled = behavior.operand_maps(op)[which].pull(
         [ParameterField.of(qparams, shape_of(op.operands[index]))]
     )
-    return pulled if isinstance(pulled, Illegal) else pulled.to_qparams()
+    return pulled if isinstance(pulled, Illegal) else _encoded(pulled)
 
 
 def carry_all_down(
@@ -159,21 +168,22 @@ def _pushed(
     from qdialect.qparams.parameter_field import ParameterField
 
     fields = [ParameterField.of(q, shape_of(v)) for q, v in zip(results, op.results, strict=True)]
+    tied = [shape_of(op.operands[i]) for i in tied_operands(op, behavior)]
+    pushed: tuple[ParameterField, ...] | Illegal = ()
     if behavior.operand_maps is not None:
-        found: list[QParams] = []
-        for index, along in zip(
-            tied_operands(op, behavior), behavior.operand_maps(op), strict=True
-        ):
-            above = along.push(fields[0], [shape_of(op.operands[index])])
+        for along, shape in zip(behavior.operand_maps(op), tied, strict=True):
+            above = along.push(fields[0], [shape])
             if isinstance(above, Illegal):
                 return above
-            found.append(above[0].to_qparams())
-        return found
-    if behavior.inverse_map is not None:
+            pushed += above
+    elif behavior.inverse_map is not None:
         joined = behavior.inverse_map(op).pull(fields)
-        return joined if isinstance(joined, Illegal) else [joined.to_qparams()]
-    if len(fields) != 1:
+        pushed = joined if isinstance(joined, Illegal) else (joined,)
+    elif len(fields) != 1:
         return Illegal("undetermined", f"'{op.name}' does not say how its results join")
-    shapes = [shape_of(op.operands[i]) for i in tied_operands(op, behavior)]
-    pushed = behavior.maps(op)[0].push(fields[0], shapes)
-    return pushed if isinstance(pushed, Illegal) else [field.to_qparams() for field in pushed]
+    else:
+        pushed = behavior.maps(op)[0].push(fields[0], tied)
+    if isinstance(pushed, Illegal):
+        return pushed
+    encoded = [*map(_encoded, pushed)]
+    return next((q for q in encoded if isinstance(q, Illegal)), cast("list[QParams]", encoded))

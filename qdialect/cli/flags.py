@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from qdialect.cli.terminal import indented, table
@@ -299,10 +299,22 @@ DIMS = (
     ),
 )
 REPORT = value("report", "R.html", "write a page to look at, one file for any browser", writes=True)
+LOAD_PLUGIN = value("load-plugin", "MODULE", "import MODULE: dialects, passes, behaviors")
 FORCE = switch("force", "let the result replace a file that is read")
 JSON = switch("json", "what is said, as JSON on standard output")
 HELP = switch("help h", "show this help and exit")
 VERSION = switch("version v", "show the version and exit")
+
+
+def run_with_plugins(run: Callable[[Arguments], int], args: Arguments) -> int:
+    """The exit code of `run`, all of whose sessions have the plug-ins that `args` name."""
+    names = args.texts(LOAD_PLUGIN.name)
+    if not names:
+        return run(args)
+    from qdialect.pipeline.plugins import loaded
+
+    with loaded(names):
+        return run(args)
 
 
 def write(text: str) -> None:

@@ -14,6 +14,7 @@ from qdialect.cli.flags import (
     EMIT_BYTECODE,
     FORCE,
     HELP,
+    LOAD_PLUGIN,
     NUMERICS_INPUTS,
     OUTPUT,
     QUANT_TEXT,
@@ -40,7 +41,7 @@ COMMAND = Command(
             "passes to run: 'a,b{x=1}' or 'builtin.module(func.func(a),b)'",
         ),
         value("target", "NAME", "what the passes compile for (default: generic)"),
-        value("load-plugin", "MODULE", "import MODULE: dialects, passes, behaviors"),
+        LOAD_PLUGIN,
         value(
             "assume-profile",
             "P.json",

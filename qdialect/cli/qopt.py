@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from qdialect.cli.commands import COMMANDS
-from qdialect.cli.flags import parse, write
+from qdialect.cli.flags import parse, run_with_plugins, write
 from qdialect.cli.opt import version_line
 from qdialect.cli.terminal import OK, guarded, indented, table
 from qdialect.errors import UsageError, did_you_mean
@@ -42,7 +42,8 @@ def _run(argv: Sequence[str]) -> int:
         return OK
     module, _, action = name.replace("-", "_").partition(" ")
     function = f"run_{action}" if action else "run"
-    return getattr(import_module(f"qdialect.cli.command_{module}"), function)(args)
+    run = getattr(import_module(f"qdialect.cli.command_{module}"), function)
+    return run_with_plugins(run, args)
 
 
 def _overview() -> str:

@@ -12,6 +12,7 @@ from qdialect.cli.flags import (
     EMIT_BYTECODE,
     FORCE,
     HELP,
+    LOAD_PLUGIN,
     OUTPUT,
     QUANT_TEXT,
     VERSION,
@@ -21,6 +22,7 @@ from qdialect.cli.flags import (
     bytecode_version,
     is_bytecode_requested,
     parse,
+    run_with_plugins,
     switch,
     value,
     write,
@@ -105,6 +107,7 @@ COMMAND = Command(
         EMIT_BYTECODE,
         BYTECODE_VERSION,
         FORCE,
+        LOAD_PLUGIN,
         HELP,
         VERSION,
     ),
@@ -130,20 +133,24 @@ def _run(argv: Sequence[str]) -> int:
     if len(actions) != 1:
         names = ", ".join(f"--{name}" for name in _ACTIONS)
         raise UsageError(f"give one of {names}", notes=(COMMAND.usage(),))
+    return run_with_plugins(lambda args: _translate(args, actions[0]), args)
+
+
+def _translate(args: Arguments, what: str) -> int:
     opset = args.integer("opset", 0, minimum=1) or None
     output = args.text("o")
     path = None if output in (None, "-") else Path(output)
     from qdialect.pipeline.plugins import Plugins
 
     ctx = Plugins().session(allow_unregistered=args.switch("allow-unregistered-dialect"))
-    action, _, name = actions[0].partition("-")
+    action, _, name = what.partition("-")
     if action == "export" and name in _LOWERED:
         _write_lowered(args, ctx, path, name)
-    elif actions == ["import-onnx"]:
+    elif what == "import-onnx":
         _write_mlir(_read_onnx(args, ctx), ctx, path, args)
-    elif actions == ["import-tflite"]:
+    elif what == "import-tflite":
         _write_mlir(_read_tflite(args, ctx), ctx, path, args)
-    elif actions == ["export-tflite"]:
+    elif what == "export-tflite":
         _write_tflite(_read_mlir(args, ctx), ctx, path)
     elif action == "import":
         _write_raised(args, ctx, path, name)

@@ -1,11 +1,17 @@
-"""Operands and results by name, read at once."""
+"""Operands and results by name, read at once; what the kept nodes of other formats share."""
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from typing_extensions import override
+from xdsl.ir import Data, Operation
 from xdsl.irdl import IRDLOperation, OperandDef, ResultDef
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 
 _Op = TypeVar("_Op", bound=IRDLOperation)
 
@@ -34,3 +40,28 @@ def _operand(index: int) -> Any:
 
 def _result(index: int) -> Any:
     return property(lambda op: _item(op.results, index))
+
+
+class NodeEffects(MemoryEffect):
+    """No effects, except for ops that have state (`has_state`): those write, so that neither DCE
+    nor CSE touches them."""
+
+    @classmethod
+    @override
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        return {EffectInstance(MemoryEffectKind.WRITE)} if cast("Any", op).has_state else set()
+
+
+class Quoted(Data[str], ABC):
+    """An attribute that is a string: `!onnx.type<"string">`."""
+
+    @classmethod
+    @override
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            return parser.parse_str_literal()
+
+    @override
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(self.data)

@@ -31,7 +31,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import (
     Attribute,
-    Data,
     Dialect,
     Operation,
     ParametrizedAttribute,
@@ -48,11 +47,11 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.accessors import NodeEffects, Quoted
 from qdialect.errors import QError
 
 #: graph inputs and results: the tensor names of the model
@@ -118,22 +117,11 @@ def package(name: str) -> Any:
 
 
 @irdl_attr_definition
-class OpaqueType(Data[str], TypeAttribute):
+class OpaqueType(Quoted, TypeAttribute):
     """`!onnx.type<"string">`: the element type of tensors of strings; any other text
     is an ONNX type (sequence, optional, map, sparse tensor) in protobuf text form."""
 
     name = "onnx.type"
-
-    @classmethod
-    @override
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        with parser.in_angle_brackets():
-            return parser.parse_str_literal()
-
-    @override
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string_literal(self.data)
 
 
 STRING = OpaqueType("string")
@@ -244,18 +232,6 @@ def derived_outputs(key: str, count: int) -> list[str]:
 # -- the op ---------------------------------------------------------------------
 
 
-class NodeEffects(MemoryEffect):
-    """No effects, except for nodes that may answer differently when asked twice:
-    those write, so that neither DCE nor CSE touches them."""
-
-    @classmethod
-    @override
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        if isinstance(op, NodeOp) and not op.is_deterministic:
-            return {EffectInstance(MemoryEffectKind.WRITE)}
-        return set()
-
-
 _NO_POSITIONS = DenseArrayBase.from_list(i64, [])
 
 
@@ -284,6 +260,11 @@ class NodeOp(IRDLOperation):
     captures: ArrayAttr[StringAttr] = prop_def(ArrayAttr[StringAttr], ArrayAttr[StringAttr](()))
     stateful = opt_prop_def(UnitAttr)
     traits = traits_def(NodeEffects())
+    assembly_format = (
+        "$op_type (`domain` $domain^)? ` ` `(` $inputs `)` (`absent` $absent^)? "
+        "(`absent_results` $absent_results^)? (`captures` $captures^)? (`stateful` $stateful^)? "
+        "(`attributes` $attributes^)? attr-dict `:` functional-type($inputs, $outputs)"
+    )
 
     def __init__(
         self,
@@ -317,10 +298,10 @@ class NodeOp(IRDLOperation):
         )
 
     @property
-    def is_deterministic(self) -> bool:
-        """Asked twice, the node answers the same."""
+    def has_state(self) -> bool:
+        """Asked twice, the node may answer differently."""
         random = self.stateful is not None or is_random(self.op_type.data)
-        return not random and self.domain.data in KNOWN_DOMAINS
+        return random or self.domain.data not in KNOWN_DOMAINS
 
     @property
     def reads_shape(self) -> bool:
@@ -357,72 +338,6 @@ class NodeOp(IRDLOperation):
                 raise VerifyException(
                     f"'{self.name}' op `{what}` must list distinct positions in ascending order"
                 )
-
-    @classmethod
-    @override
-    def parse(cls, parser: Parser) -> NodeOp:
-        """Read the custom form, after the name of the op."""
-        properties: dict[str, Attribute] = {
-            name: definition.default_value
-            for name, definition in cls.get_irdl_definition().properties.items()
-            if definition.default_value is not None
-        }
-        properties["op_type"] = StringAttr(parser.parse_str_literal())
-        if parser.parse_optional_keyword("domain"):
-            properties["domain"] = StringAttr(parser.parse_str_literal())
-        unresolved = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, parser.parse_unresolved_operand
-        )
-        for name in ("absent", "absent_results"):
-            if parser.parse_optional_keyword(name):
-                listed = parser.parse_comma_separated_list(
-                    parser.Delimiter.SQUARE, parser.parse_integer
-                )
-                properties[name] = DenseArrayBase.from_list(i64, listed)
-        if parser.parse_optional_keyword("captures"):
-            properties["captures"] = strings(
-                parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal)
-            )
-        if parser.parse_optional_keyword("stateful"):
-            properties["stateful"] = UnitAttr()
-        if parser.parse_optional_keyword("attributes"):
-            properties["attributes"] = DictionaryAttr(parser.parse_optional_attr_dict())
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        position = parser.pos
-        signature = parser.parse_function_type()
-        return cls.create(
-            operands=parser.resolve_operands(unresolved, signature.inputs.data, position),
-            result_types=signature.outputs.data,
-            properties=properties,
-            attributes=attributes,
-        )
-
-    @override
-    def print(self, printer: Printer) -> None:
-        """Write the custom form, after the name of the op."""
-        printer.print_string(" ")
-        printer.print_string_literal(self.op_type.data)
-        if self.domain.data:
-            printer.print_string(" domain ")
-            printer.print_string_literal(self.domain.data)
-        printer.print_string(" ")
-        with printer.in_parens():
-            printer.print_list(self.operands, printer.print_ssa_value)
-        for name, positions in (("absent", self.absent), ("absent_results", self.absent_results)):
-            if len(positions):
-                printer.print_string(f" {name} {list(positions.get_values())}")
-        if self.captures.data:
-            printer.print_string(" captures ")
-            printer.print_attribute(self.captures)
-        if self.stateful is not None:
-            printer.print_string(" stateful")
-        if self.node_attributes.data:
-            printer.print_string(" attributes")
-            printer.print_op_attributes(self.node_attributes.data)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_function_type(self.operand_types, self.result_types)
 
 
 def _absent(entries: Sequence[object]) -> DenseArrayBase:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, StringAttr, i32
-from xdsl.ir import Attribute, Data, Dialect, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -30,10 +30,18 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser, Parser
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
+
+from qdialect.dialects.accessors import NodeEffects, Quoted
 
 FILE = "tflite.file"
 """Attribute of a module: what a file says besides its subgraphs (version, signatures, metadata)."""
@@ -54,33 +62,29 @@ _RANDOM = ("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL")
 
 
 @irdl_attr_definition
-class TfliteType(Data[str], TypeAttribute):
+class TfliteType(Quoted, TypeAttribute):
     """`!tflite.type<"STRING">`: an element type by its name in the schema, which MLIR lacks."""
 
     name = "tflite.type"
 
-    @classmethod
-    @override
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        with parser.in_angle_brackets():
-            return parser.parse_str_literal()
 
-    @override
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string_literal(self.data)
+@irdl_custom_directive
+class Custom(CustomDirective):
+    """`custom "00ff"` or nothing; a plain string would take the colon behind it for its own."""
 
+    digits: AttributeVariable
 
-class TfliteNodeEffects(MemoryEffect):
-    """No effects, except for ops on variables, those that draw random numbers, those that run
-    other functions, and custom ones."""
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Read it, if it is there."""
+        if parser.parse_optional_keyword("custom"):
+            self.digits.set(state, StringAttr(parser.parse_str_literal()))
 
-    @classmethod
-    @override
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        if isinstance(op, TfliteNodeOp) and op.has_state:
-            return {EffectInstance(MemoryEffectKind.WRITE)}
-        return set()
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Write it, if it is there."""
+        if (digits := self.digits.get(op)) is not None:
+            state.print_whitespace(printer)
+            printer.print_string("custom ")
+            printer.print_attribute(digits)
 
 
 @irdl_op_definition
@@ -93,10 +97,16 @@ class TfliteNodeOp(IRDLOperation):
     outputs = var_result_def()
     op = prop_def(StringAttr)
     options = prop_def(DictionaryAttr, DictionaryAttr({}))
-    version = opt_prop_def(IntegerAttr)
+    version = opt_prop_def(IntegerAttr.constr(i32))
     absent = opt_prop_def(DenseArrayBase.constr(i32))
     custom = opt_prop_def(StringAttr)
-    traits = traits_def(TfliteNodeEffects())
+    traits = traits_def(NodeEffects())
+    custom_directives = (Custom,)
+    assembly_format = (
+        "$op ` ` `(` $inputs `)` (`version` $version^)? (`absent` $absent^)? "
+        "custom<Custom>($custom) (`options` $options^)? attr-dict "
+        "`:` functional-type($inputs, $outputs)"
+    )
 
     def __init__(
         self,
@@ -159,60 +169,6 @@ class TfliteNodeOp(IRDLOperation):
                     f"'{self.name}' op absent must be increasing numbers of inputs below {most}, "
                     f"but is {absent}"
                 )
-
-    @classmethod
-    @override
-    def parse(cls, parser: Parser) -> TfliteNodeOp:
-        """Read the custom form, after the name of the op."""
-        properties: dict[str, Attribute] = {"op": StringAttr(parser.parse_str_literal())}
-        unresolved = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, parser.parse_unresolved_operand
-        )
-        if parser.parse_optional_keyword("version"):
-            properties["version"] = IntegerAttr(parser.parse_integer(), i32)
-        if parser.parse_optional_keyword("absent"):
-            numbers = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_integer
-            )
-            properties["absent"] = DenseArrayBase.from_list(i32, numbers)
-        if parser.parse_optional_keyword("custom"):
-            properties["custom"] = StringAttr(parser.parse_str_literal())
-        named: Mapping[str, Attribute] = {}
-        if parser.parse_optional_keyword("options"):
-            named = parser.parse_optional_attr_dict()
-        properties["options"] = DictionaryAttr(named)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        position = parser.pos
-        signature = parser.parse_function_type()
-        return cls.create(
-            operands=parser.resolve_operands(unresolved, signature.inputs.data, position),
-            result_types=signature.outputs.data,
-            properties=properties,
-            attributes=attributes,
-        )
-
-    @override
-    def print(self, printer: Printer) -> None:
-        """Write the custom form, after the name of the op."""
-        printer.print_string(" ")
-        printer.print_string_literal(self.op.data)
-        printer.print_string(" ")
-        with printer.in_parens():
-            printer.print_list(self.operands, printer.print_ssa_value)
-        if self.version is not None:
-            printer.print_string(f" version {self.version.value.data}")
-        if self.absent is not None:
-            printer.print_string(f" absent {list(self.absent.get_values())}")
-        if self.custom is not None:
-            printer.print_string(" custom ")
-            printer.print_string_literal(self.custom.data)
-        if self.options.data:
-            printer.print_string(" options")
-            printer.print_op_attributes(self.options.data)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_function_type(self.operand_types, self.result_types)
 
 
 KERNELS_KEY = "tflite.kernels"

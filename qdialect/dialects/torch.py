@@ -26,10 +26,11 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
+
+from qdialect.dialects.accessors import NodeEffects
 
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
 _RANDOM = re.compile(
@@ -56,17 +57,6 @@ class ValueAttr(Data[int]):
             printer.print_string(str(self.data))
 
 
-class TorchNodeEffects(MemoryEffect):
-    """No effects, except for ops that draw random numbers."""
-
-    @classmethod
-    @override
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        if isinstance(op, TorchNodeOp) and _RANDOM.search(op.target.data):
-            return {EffectInstance(MemoryEffectKind.WRITE)}
-        return set()
-
-
 @irdl_op_definition
 class TorchNodeOp(IRDLOperation):
     """One op of PyTorch, kept as it is: `target` is its name and overload.
@@ -80,7 +70,11 @@ class TorchNodeOp(IRDLOperation):
     outputs = var_result_def()
     target = prop_def(StringAttr)
     arguments = prop_def(DictionaryAttr, DictionaryAttr({}))
-    traits = traits_def(TorchNodeEffects())
+    traits = traits_def(NodeEffects())
+    assembly_format = (
+        "$target ` ` `(` $inputs `)` (`arguments` $arguments^)? attr-dict "
+        "`:` functional-type($inputs, $outputs)"
+    )
 
     def __init__(
         self,
@@ -96,6 +90,11 @@ class TorchNodeOp(IRDLOperation):
             properties={"target": StringAttr(target), "arguments": DictionaryAttr(arguments)},
         )
 
+    @property
+    def has_state(self) -> bool:
+        """Whether it draws random numbers."""
+        return _RANDOM.search(self.target.data) is not None
+
     @override
     def verify_(self) -> None:
         """Check that arguments name operands that there are; VerifyException."""
@@ -109,43 +108,6 @@ class TorchNodeOp(IRDLOperation):
                 f"'{self.name}' op has {len(self.operands)} operands, "
                 f"but its arguments name {sorted(named)}"
             )
-
-    @classmethod
-    @override
-    def parse(cls, parser: Parser) -> TorchNodeOp:
-        """Read the custom form, after the name of the op."""
-        target = StringAttr(parser.parse_str_literal())
-        unresolved = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, parser.parse_unresolved_operand
-        )
-        named: Mapping[str, Attribute] = {}
-        if parser.parse_optional_keyword("arguments"):
-            named = parser.parse_optional_attr_dict()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        position = parser.pos
-        signature = parser.parse_function_type()
-        return cls.create(
-            operands=parser.resolve_operands(unresolved, signature.inputs.data, position),
-            result_types=signature.outputs.data,
-            properties={"target": target, "arguments": DictionaryAttr(named)},
-            attributes=attributes,
-        )
-
-    @override
-    def print(self, printer: Printer) -> None:
-        """Write the custom form, after the name of the op."""
-        printer.print_string(" ")
-        printer.print_string_literal(self.target.data)
-        printer.print_string(" ")
-        with printer.in_parens():
-            printer.print_list(self.operands, printer.print_ssa_value)
-        if self.arguments.data:
-            printer.print_string(" arguments")
-            printer.print_op_attributes(self.arguments.data)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_function_type(self.operand_types, self.result_types)
 
 
 def _references(value: Attribute) -> Iterator[int]:

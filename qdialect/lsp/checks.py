@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from qdialect import errors
-from qdialect.context import QContext, new_context
+from qdialect.context import QContext
 from qdialect.errors import QError, Where
 from qdialect.lsp.places import Places, read
+from qdialect.pipeline.plugins import Plugins
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
@@ -194,7 +196,12 @@ def split(text: str) -> list[tuple[int, str]]:
 def session_for(text: str, options: Options) -> QContext:
     """A session for a chunk: with ops of unknown dialects if the user or a RUN line says so."""
     unregistered = options.unregistered or _UNREGISTERED.search(text) is not None
-    return new_context(allow_unregistered=unregistered)
+    return _plugins().session(allow_unregistered=unregistered)
+
+
+@cache
+def _plugins() -> Plugins:
+    return Plugins()
 
 
 def _first_word(text: str) -> int:

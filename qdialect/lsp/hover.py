@@ -234,9 +234,9 @@ def op_name_text(name: str, ctx: QContext) -> str:
 
 def pass_text(name: str) -> str:
     """A pass: what it does, its options, and what its documentation says."""
-    from qdialect.pipeline.registry import PassRegistry
+    from qdialect.pipeline.plugins import Plugins
 
-    registry = PassRegistry()
+    registry = Plugins().registry()
     entry = next((each for each in registry.entries() if each.name == name), None)
     try:
         kind = registry.load(name)

@@ -12,7 +12,18 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from qdialect.cli.flags import HELP, VERSION, Arguments, Command, parse, switch, value, write
+from qdialect.cli.flags import (
+    HELP,
+    LOAD_PLUGIN,
+    VERSION,
+    Arguments,
+    Command,
+    parse,
+    run_with_plugins,
+    switch,
+    value,
+    write,
+)
 from qdialect.cli.terminal import OK, guarded
 from qdialect.errors import QError, UsageError
 
@@ -22,6 +33,7 @@ COMMAND = Command(
     (
         switch("stdio", "talk on standard input and output (the default)"),
         value("tcp", "PORT", "listen on a port of this machine instead"),
+        LOAD_PLUGIN,
         HELP,
         VERSION,
     ),
@@ -48,6 +60,10 @@ def _run(argv: Sequence[str]) -> int:
         raise QError(
             "the language server needs pygls: pip install 'qdialect[lsp]'", code="missing-package"
         )
+    return run_with_plugins(lambda _: _serve(port), args)
+
+
+def _serve(port: int | None) -> int:
     from qdialect.lsp.server import make_server
 
     # Indices of large files are many objects without cycles.

@@ -50,6 +50,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.behaviors.shapes import shape_of, tensor_type
+from qdialect.dialects.canonicalization import Canonicalized
 from qdialect.dialects.construction import check_arguments
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops.declare import behavior_of
@@ -209,6 +210,8 @@ def _is_uniformly_plain(op: NNOp) -> bool:
 
 class NNOp(IRDLOperation, ABC):
     """Base of all `nn` ops."""
+
+    traits = traits_def(Canonicalized())
 
     #: whether the verifier reads nothing but types, properties and attributes, and of scales and
     #: zero points only which are equal (and those of a declared bias): see `verify.cache`

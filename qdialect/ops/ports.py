@@ -133,7 +133,7 @@ def _verify_tied(op: Operation, behavior: Behavior) -> None:
         if not alike:
             raise VerifyException(
                 f"'{op.name}' op result must be quantized as {UniformType(expected)}, "
-                f"but is {result}"
+                f"but is {result}{expected.difference(result.qparams)}"
             )
 
 

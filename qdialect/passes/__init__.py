@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
+    from xdsl.context import Context
     from xdsl.passes import ModulePass
+    from xdsl.pattern_rewriter import RewritePattern
 
 
 class PassEntry(NamedTuple):
@@ -510,3 +512,9 @@ def load(name: str) -> Callable[[], type[ModulePass]]:
         return getattr(import_module(module), attribute)
 
     return factory
+
+
+def patterns(name: str, ctx: Context, **options: Any) -> list[RewritePattern]:
+    """The rules of pass `name` with these options, as patterns that a walker of xDSL runs on
+    modules of `ctx`. KeyError if there is no such pass, AttributeError if it is no `RulePass`."""
+    return cast("Any", load(name)())(**options).patterns(ctx)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -39,6 +39,9 @@ from qdialect.rewrite import Driver, Refusal, Rule
 from qdialect.rewrite.effects import has_effects
 from qdialect.rewrite.refused import refused_types
 
+if TYPE_CHECKING:
+    from qdialect.rewrite.pattern import RulePattern
+
 Where = Literal["target", "all"]
 """Where a pass applies: where the target is faster so, or everywhere."""
 
@@ -62,6 +65,16 @@ class RulePass(ModulePass):
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
         """The rules, most specific first."""
         return [rule(session) for rule in self.of]
+
+    def patterns(self, ctx: Context, *, logs: bool = True) -> list[RulePattern]:
+        """The rules as patterns of xDSL, most specific first; see `RulePattern`."""
+        from qdialect.rewrite.pattern import RulePattern
+
+        level, believes = level_named(self.numerics), self.assume == "profile"
+        return [
+            RulePattern(rule, numerics=level, assume=believes, logs=logs)
+            for rule in self.rules(session(ctx))
+        ]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place."""

@@ -3,14 +3,15 @@
 A plug-in is a module with any of `UNIVERSE` (an `xdsl.universe.Universe`: dialects and
 passes) and `register(session)`, a function that gets every new session: the place to
 register behaviors. A package that names such a module under the entry-point group
-`qdialect.plugins` is picked up by being installed.
+`qdialect.plugins` is picked up by being installed; others are named by `--load-plugin`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import PathFinder
 from types import ModuleType
@@ -23,13 +24,17 @@ if TYPE_CHECKING:
     from qdialect.pipeline.registry import PassRegistry
 
 GROUP = "qdialect.plugins"
+VARIABLE = "QDIALECT_PLUGINS"
+"""The environment variable that names modules, with commas between them: those of
+`--load-plugin` while a command runs, so that the processes it starts have them too."""
 
 
 class Plugins:
-    """The plug-ins of one run: the installed ones, then those `named`."""
+    """The plug-ins of one run: the installed ones, those in the environment, those `named`."""
 
     def __init__(self, named: Sequence[str] = ()) -> None:
-        self._modules = [_load(name) for name in dict.fromkeys((*installed(), *named))]
+        names = dict.fromkeys((*installed(), *os.environ.get(VARIABLE, "").split(","), *named))
+        self._modules = [_load(name) for name in names if name]
 
     def __bool__(self) -> bool:
         return bool(self._modules)
@@ -65,6 +70,19 @@ class Plugins:
                     f"{whose} failed to register: {culprit(error)}", code="bad-plugin"
                 ) from error
         return ctx
+
+
+@contextmanager
+def loaded(names: Sequence[str]) -> Generator[None, None, None]:
+    """Every session within the `with` block, in processes that are started there too, has these
+    plug-ins; UsageError or QError if one is none."""
+    before = os.environ.get(VARIABLE, "")
+    os.environ[VARIABLE] = ",".join(filter(None, (before, *names)))
+    try:
+        Plugins()
+        yield
+    finally:
+        os.environ[VARIABLE] = before
 
 
 def installed() -> list[str]:

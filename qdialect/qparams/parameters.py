@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, lru_cache
-from math import prod
+from math import inf, prod
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -244,7 +244,7 @@ class QParams:
             Layout.BLOCK,
             tuple(blocks),
             tuple(grid),
-            pack_f64(round_to_format(scale, expressed) for scale in scales),
+            _rounded(scales, expressed),
             pack_i64(zeros),
         )
 
@@ -262,12 +262,18 @@ class QParams:
 
     @cached_property
     def is_expressible(self) -> bool:
-        """Whether every scale lies in the range of the expressed type: a product or a step
-        computed from scales may not, and is then no type."""
+        """Whether a type can hold every scale. It lies in the range of the expressed type, and in
+        blocks it is a value of that type: computed or copied scales may be neither."""
         fmt, scales = FORMATS[self.expressed], self.scale_list()
+        if self.layout is Layout.BLOCK and self.rounded() != self:
+            return False
         # One after the other: a scale that is no number is in no range.
         least, most = fmt.smallest, fmt.largest
         return all(least <= scale <= most for scale in scales)
+
+    def rounded(self) -> QParams:
+        """These with scales of the expressed type, as blocks hold them."""
+        return replace(self, scales=_rounded(self.scale_list(), self.expressed))
 
     @property
     def axis(self) -> int | None:
@@ -312,19 +318,36 @@ class QParams:
 
         return np.frombuffer(self.zero_points, np.int64).reshape(self.grid)
 
+    def difference(self, other: QParams) -> str:
+        """What differs first, for the end of a message that shows this and then `other` as types,
+        whose texts may be long or the same: ` (scale [3]: 0.1 != 0.25)`.
+        Empty where the layouts differ."""
+        for word in ("storage", "expressed"):
+            mine, theirs = str(getattr(self, word)), str(getattr(other, word))
+            if mine != theirs:
+                return f" ({word}: {mine} != {theirs})"
+        if (self.blocks, self.grid) != (other.blocks, other.grid):
+            return ""
+        for word, listed in (
+            ("scale", QParams.scale_list),
+            ("zero point", QParams.zero_point_list),
+        ):
+            pairs = [*zip(listed(self), listed(other), strict=True)]
+            apart = [k for k, (a, b) in enumerate(pairs) if a != b]
+            if apart:
+                from numpy import unravel_index
+
+                place = [*map(int, unravel_index(apart[0], self.grid))]
+                where = f"{word} {place}" if place else word
+                more = f", {len(apart)} of {len(pairs)} differ" if len(apart) > 1 else ""
+                return f" ({where}: {' != '.join(map(str, pairs[apart[0]]))}{more})"
+        return ""
+
     # -- deriving ---------------------------------------------------------
 
     def with_storage(self, storage: Storage | str) -> QParams:
         """The same field on another storage."""
-        return QParams(
-            _storage(storage),
-            self.expressed,
-            self.layout,
-            self.blocks,
-            self.grid,
-            self.scales,
-            self.zero_points,
-        )
+        return replace(self, storage=_storage(storage))
 
     def with_signedness(self, signed: bool) -> QParams:
         """The same real numbers on integers of the same width, signed or not: codes, bounds
@@ -334,29 +357,14 @@ class QParams:
             return self
         moved = _with_signedness(storage, signed)
         shift = moved.min - storage.min
-        return QParams(
-            moved,
-            self.expressed,
-            self.layout,
-            self.blocks,
-            self.grid,
-            self.scales,
-            pack_i64([z + shift for z in self.zero_point_list()]),
-        )
+        zero_points = pack_i64([z + shift for z in self.zero_point_list()])
+        return replace(self, storage=moved, zero_points=zero_points)
 
     def with_axis(self, axis: int) -> QParams:
         """The same per-axis vector on another dimension number."""
         if self.layout is not Layout.AXIS:
             raise ValueError("with_axis of an encoding that is not per axis")
-        return QParams(
-            self.storage,
-            self.expressed,
-            self.layout,
-            ((axis, 1),),
-            self.grid,
-            self.scales,
-            self.zero_points,
-        )
+        return replace(self, blocks=((axis, 1),))
 
     def transposed(self, perm: Sequence[int] = (1, 0)) -> QParams:
         """The same field, in the same encoding, on a tensor whose dimension k was `perm[k]`."""
@@ -372,6 +380,13 @@ class QParams:
             self.zero_point_array().transpose(perm).reshape(-1).tolist(),
             self.expressed,
         )
+
+
+def _rounded(scales: Sequence[float], expressed: str) -> bytes:
+    singles = array("f", scales) if expressed == "f32" else array("f", [inf])
+    if inf in singles:
+        return pack_f64(round_to_format(scale, expressed) for scale in scales)
+    return pack_f64(singles)
 
 
 def _storage(storage: Storage | str) -> Storage:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from qdialect.quant.conversion import ConversionOp
     from qdialect.quant.elements import (
         FLOAT_TYPES,
+        difference,
         element_type,
         expressed_type,
         quant_element,
@@ -45,8 +46,8 @@ _WHERE: Mapping[str, str] = {
     "bare": "BareVerifyException",
     "casts": "ROUNDING_KEY CastOp DCastOp QCastOp SCastOp cast_rounding",
     "conversion": "ConversionOp",
-    "elements": "FLOAT_TYPES element_type expressed_type quant_element same_type storage_type "
-    "with_element",
+    "elements": "FLOAT_TYPES difference element_type expressed_type quant_element same_type "
+    "storage_type with_element",
     "rescale": "RescaleOp",
     "text_version": "TextVersion printing_for",
     "types": "AnyType CalibratedType QuantileType QuantizedType UniformType",
@@ -104,6 +105,7 @@ __all__ = [
     "arithmetic_at",
     "arithmetic_of",
     "cast_rounding",
+    "difference",
     "element_type",
     "expressed_type",
     "printing_for",

@@ -82,6 +82,13 @@ def same_type(one: Attribute, other: Attribute) -> bool:
     return one == other
 
 
+def difference(first: Attribute, second: Attribute) -> str:
+    """How the qparams of two types differ, for the end of a message that shows the types; empty
+    if not both are quantized. See `QParams.difference`."""
+    a, b = quant_element(first), quant_element(second)
+    return "" if a is None or b is None else a.data.difference(b.data)
+
+
 def storage_type(qparams: QParams) -> IntegerType:
     """The signless integer type that holds stored values.
 

@@ -95,6 +95,7 @@ class Rewriter:
     def _take_back(self) -> None:
         for new, _ in reversed(self._inserted):
             self._origins.pop(new, None)
+            self._replacements.erased(new)
             new.detach()
             new.erase()
 

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import DenseArrayBase, FunctionType, StringAttr, Symb
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect import quant
 from qdialect.verify.symbols import check_symbol
 
 
@@ -67,6 +68,7 @@ def _check_function(op: Operation) -> None:
             raise VerifyException(
                 f"type of entry block argument #{index}('{argument.type}') must match the type of "
                 f"the corresponding argument in function signature('{expected}')"
+                f"{quant.difference(argument.type, expected)}"
             )
 
 
@@ -87,6 +89,7 @@ def _check_return(op: Operation) -> None:
         if operand != expected:
             raise VerifyException(
                 f"operand #{index} has type '{operand}', but function @{name} returns '{expected}'"
+                f"{quant.difference(operand, expected)}"
             )
 
 
@@ -108,6 +111,7 @@ def check_branch(op: Operation) -> None:
             if argument.type != value.type:
                 raise VerifyException(
                     f"type mismatch for bb argument #{number} of successor #{index}"
+                    f"{quant.difference(argument.type, value.type)}"
                 )
 
 

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect import quant
 from qdialect.errors import InputError
 from qdialect.verify.reports import invalid, note
 
@@ -122,6 +123,7 @@ def _check_call(op: Operation, symbols: Symbols) -> None:
             if kind != declared:
                 raise VerifyException(
                     f"{word} #{index} has type '{kind}', but function @{name} declares '{declared}'"
+                    f"{quant.difference(kind, declared)}"
                 )
 
 

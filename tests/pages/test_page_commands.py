@@ -36,6 +36,7 @@ FLOAT_PAGES = ("calibrate.md", "quantize.md")
 NOT_RUN = (
     (r"pip install", "installs; tools.check_package does it"),
     (r"(\.venv/bin/)?python ", "a tool of this repository, or an example, with a test of its own"),
+    (r"xdsl-opt ", "a tool of xDSL; test_xdsl_page.py runs the page in a shell"),
     (r"git ", "changes the work tree"),
     (r"tools/", "sets up an environment; CI is made of it"),
     (r"export ", "is for a tool of this repository"),

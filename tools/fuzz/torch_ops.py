@@ -124,7 +124,7 @@ def _tried(function: Callable[..., Any], tensors: Sequence[Any]) -> tuple[str, s
     import torch
 
     import qdialect as qd
-    from qdialect.dialects.torch import TorchNodeEffects, TorchNodeOp
+    from qdialect.dialects.torch import TorchNodeOp
     from qdialect.reference.machine import argument_names
 
     class Module(torch.nn.Module):
@@ -149,7 +149,7 @@ def _tried(function: Callable[..., Any], tensors: Sequence[Any]) -> tuple[str, s
     if len(results) < len(expected):
         return "wrong", f"{len(results)} results instead of {len(expected)}"
     kept = [op for op in model.module.walk() if isinstance(op, TorchNodeOp)]
-    if any(TorchNodeEffects.get_effects(op) for op in kept):
+    if any(op.has_state for op in kept):
         return "random", ""
     # Behind the results are inputs that the op writes.
     for result, tensor in zip(results, expected, strict=False):

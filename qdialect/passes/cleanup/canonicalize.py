@@ -26,8 +26,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import inf, isfinite
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -60,6 +61,9 @@ from qdialect.passes.constant_scalars import scalar_of
 from qdialect.passes.rule_pass import RulePass
 from qdialect.quant import SCastOp, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+
+if TYPE_CHECKING:
+    from qdialect.rewrite.pattern import RulePattern
 
 
 @dataclass(frozen=True)
@@ -326,3 +330,15 @@ class Canonicalize(RulePass):
         else:
             super().apply(ctx, op)
         Dce().apply(ctx, op)
+
+
+@cache
+def canonicalization_patterns() -> Sequence[RulePattern]:
+    """The rules for ops of any module, in a session of their own that remembers nothing."""
+    return Canonicalize().patterns(QContext(), logs=False)
+
+
+@cache
+def patterns_of(name: str) -> tuple[RulePattern, ...]:
+    """Those of them that can match at an op of that name."""
+    return tuple(found for found in canonicalization_patterns() if name in found.rule.roots())

@@ -21,7 +21,7 @@ becomes
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -50,10 +50,11 @@ def normalized(params: QParams, shape: tuple[int, ...] | None = None) -> QParams
     if params.layout is not Layout.BLOCK:
         return params
     if params.count == 1:
-        return _relaid(params, Layout.TENSOR, (), ())
+        return replace(params, layout=Layout.TENSOR, blocks=(), grid=())
     blocked = [axis for axis, cells in enumerate(params.grid) if cells != 1]
     if len(blocked) == 1 and dict(params.blocks).get(blocked[0]) == 1:
-        return _relaid(params, Layout.AXIS, ((blocked[0], 1),), (params.count,))
+        axis = ((blocked[0], 1),)
+        return replace(params, layout=Layout.AXIS, blocks=axis, grid=(params.count,))
     if shape is None:
         return params
     try:
@@ -62,14 +63,6 @@ def normalized(params: QParams, shape: tuple[int, ...] | None = None) -> QParams
         return params
     # Among grids the one that is written stays.
     return params if plain.layout is Layout.BLOCK else plain
-
-
-def _relaid(
-    params: QParams, layout: Layout, blocks: tuple[tuple[int, int], ...], grid: tuple[int, ...]
-) -> QParams:
-    return QParams(
-        params.storage, params.expressed, layout, blocks, grid, params.scales, params.zero_points
-    )
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,10 @@ def check_same_values(source: Attribute, result: Attribute) -> None:
     """Of a movement: the scales and zero points of the operand."""
     if is_quantized(source) and is_quantized(result):
         same = _pairs(source) == _pairs(result)
-        demand(same, f"result must have the scales and zero points of {source}, but is {result}")
+        apart = params_of(source).difference(params_of(result))
+        demand(
+            same, f"result must have the scales and zero points of {source}, but is {result}{apart}"
+        )
 
 
 def check_reshape(source: Attribute, result: Attribute) -> None:

@@ -49,9 +49,11 @@ from xdsl.ir import (
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.parser.generic_parser import ParserState
 from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
+from qdialect import quant
 from qdialect.dialects.verbatim import RangeEndAttr
 from qdialect.errors import Where
 from qdialect.formats.mlir.read.aliases import AliasExtents
@@ -319,7 +321,12 @@ class MLIRParser(AttributeReader):
         """The value of an operand; one that is not defined yet is looked for until the end."""
         if operand.operand_name not in self.ssa_values:
             self._first_uses.setdefault(operand.operand_name, operand.span.start)
-        return super().resolve_operand(operand, type)
+        try:
+            return super().resolve_operand(operand, type)
+        except ParseError as error:
+            for value in self.ssa_values.get(operand.operand_name, ())[operand.index :][:1]:
+                error.msg += quant.difference(type, value.type)
+            raise
 
     def undefined(self) -> list[int]:
         """Where values are first used that nothing in the text defines."""
