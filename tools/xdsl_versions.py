@@ -29,15 +29,15 @@ def allowed(text: str) -> tuple[str, str]:
     return f"0.{found[1]}", f"0.{int(found[2]) - 1}"
 
 
-def run_on(wanted: str, folder: Path) -> int:
+def run_on(release: str, folder: Path) -> int:
     """The exit code of the lit tests on a version; 0 if pip cannot get it."""
-    pip = [sys.executable, *PIP, f"--target={folder}", f"xdsl=={wanted}.*"]
+    pip = [sys.executable, *PIP, f"--target={folder}", f"xdsl=={release}.*"]
     done = subprocess.run(pip, capture_output=True, text=True)
     if done.returncode:
         reason = next((x for x in done.stderr.splitlines() if "ERROR" in x), "pip failed")
-        print(f"xDSL {wanted}: skipped, {reason}")
+        print(f"xDSL {release}: skipped, {reason}")
         return 0
-    print(f"xDSL {wanted}:", flush=True)
+    print(f"xDSL {release}:", flush=True)
     paths = os.pathsep.join((str(ROOT), str(folder)))
     jobs = os.environ.get("QDIALECT_TEST_JOBS", "2")
     command = [sys.executable, "-m", "pytest", "-n", jobs, "tests/test_lit.py"]
@@ -47,12 +47,12 @@ def run_on(wanted: str, folder: Path) -> int:
 def main() -> int:
     """Run both; see the module."""
     codes: list[int] = []
-    for wanted in allowed((ROOT / "pyproject.toml").read_text("utf-8")):
-        if version("xdsl").startswith(f"{wanted}."):
-            print(f"xDSL {wanted}: installed, the test suite runs on it")
+    for release in allowed((ROOT / "pyproject.toml").read_text("utf-8")):
+        if version("xdsl").startswith(f"{release}."):
+            print(f"xDSL {release}: installed, the test suite runs on it")
             continue
         with tempfile.TemporaryDirectory() as folder:
-            codes.append(run_on(wanted, Path(folder)))
+            codes.append(run_on(release, Path(folder)))
     return int(any(codes))
 
 

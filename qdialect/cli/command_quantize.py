@@ -32,7 +32,7 @@ from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, parse_budget
 from qdialect.workflows.budgeted import Answer, Request, front_points, write_front
 from qdialect.workflows.calibrate import Interrupted
-from qdialect.workflows.candidates import FLOAT, UNSTEADY, Raced
+from qdialect.workflows.candidates import FLOAT, Raced
 from qdialect.workflows.effort_steps import step_rows
 from qdialect.workflows.loadable import loader
 from qdialect.workflows.model import SAVED, save_or_copy
@@ -364,10 +364,7 @@ def _summary(result: Quantized, sensitive: int) -> str:
     return text
 
 
-_WHY = (
-    f"* is written: noise counts as if it took time, and a plan by times saves {UNSTEADY:.0%} more "
-    "or is not taken"
-)
+_WHY = "* is written: noise counts as if it took time, and a plan by times has to win clearly"
 
 
 def _race_summary(raced: Raced, answer: Answer | None) -> str:

@@ -123,10 +123,10 @@ def identify(module: ModuleOp, ctx: QContext) -> ModelIdentity:
     """The identity of a float model, which is that of the model it was before passes; time and
     memory as its constants take."""
     own = form_of(module, ctx)
-    held = module.attributes.get(MODEL)
-    if not isinstance(held, DictionaryAttr) or held.data.get("form") != StringAttr(own.digest):
+    stored = module.attributes.get(MODEL)
+    if not isinstance(stored, DictionaryAttr) or stored.data.get("form") != StringAttr(own.digest):
         return own
-    ops = held.data.get("ops")
+    ops = stored.data.get("ops")
     if not isinstance(ops, DictionaryAttr):
         return own
     return ModelIdentity({k: v.data for k, v in ops.data.items() if isinstance(v, StringAttr)})

@@ -85,7 +85,7 @@ signal (20 % at 20 dB, 6 % at 30 dB)."""
 Able = Mapping[Precision, Collection[int]]
 """The numbers of ops that can be in a state."""
 _CASTS, _COUNTS = ("qcast", "dcast"), (1, 100_000)
-UNSTEADY = 0.08
+_UNSTEADY = 0.08
 """Times of nodes vary by so much from run to run, and plans with them: to be written, a plan saves
 more."""
 _HOPELESS = 2.0
@@ -255,13 +255,13 @@ def nearly_best(
     `noise` is the amplitude of what each loses over that of the worst part of the outputs.  A float
     model is written only where nothing is faster, and nothing that is slower than the float model
     and than that with its weights in codes. Times that differ by less than they are known are the
-    same. Which plan is found depends on how long nodes took: plans have to save `UNSTEADY` more.
+    same. Which plan is found depends on how long nodes took: plans have to save `_UNSTEADY` more.
     """
     fastest = winner({name: laps[name] for name in preferred}, preferred)
     slowest = max((laps[name].ratio for name in (FLOAT, STORED) if name in laps), default=inf)
 
     def cost(name: str, ratio: float) -> float:
-        unsteady = 0.0 if name in STEADY else UNSTEADY
+        unsteady = 0.0 if name in STEADY else _UNSTEADY
         return ratio * (1 + price * noise.get(name, 0.0)) * (1 + unsteady)
 
     hopeful = [

@@ -11,6 +11,8 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
+from qdialect.ops import TableOp
+from qdialect.ops.dynamic import DynamicOp
 from qdialect.ops.keys import QPARAMS
 from qdialect.quant import ROUNDING_KEY, DCastOp, QCastOp, RescaleOp, expressed_type, with_element
 from qdialect.rewrite import Rewriter
@@ -19,8 +21,10 @@ HALF_EVEN = StringAttr("half_even")
 
 
 def has_floats(op: Operation) -> bool:
-    """Whether the op means something on floats: tables do not."""
-    return (op.name.startswith("nn.") and op.name != "nn.table") or isinstance(op, RescaleOp)
+    """Whether the op means something on floats: tables and dynamic products do not."""
+    if op.name == TableOp.name or isinstance(op, DynamicOp):
+        return False
+    return op.name.startswith("nn.") or isinstance(op, RescaleOp)
 
 
 def in_floats(op: Operation, rewriter: Rewriter) -> Sequence[SSAValue]:

@@ -340,11 +340,11 @@ def _difference(pattern: SSAValue, value: SSAValue) -> str:
     """Why a value is not that of the pattern, for people."""
     if isinstance(pattern, BlockArgument):
         return f"{value.type} stands where it takes {pattern.type}, or the same value as elsewhere"
-    op, wanted = unrounded(value).owner, pattern.owner
-    assert isinstance(wanted, Operation)
+    op, other = unrounded(value).owner, pattern.owner
+    assert isinstance(other, Operation)
     found = f"'{op.name}'" if isinstance(op, Operation) else "an argument"
     at = "".join(f" at '{key}'" for key in keys_of(op)) if isinstance(op, Operation) else ""
-    expected = "a number, or another" if _is_constant(wanted) else f"'{wanted.name}'"
+    expected = "a number, or another" if _is_constant(other) else f"'{other.name}'"
     return f"{found}{at} stands where its pieces have {expected}"
 
 

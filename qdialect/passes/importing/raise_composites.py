@@ -419,8 +419,8 @@ class RaiseRecurrent(Rule[Layer]):
                 _result_type(op, session) if inner is None else component_types(op).get(inner)
                 for op, inner in pieces
             }
-            held = elements.pop() if len(elements) == 1 else None
-            types[role] = held or match.match.types.get(role)
+            kind = elements.pop() if len(elements) == 1 else None
+            types[role] = kind or match.match.types.get(role)
             every = (keys_of(op) if inner is None else role_keys(op, inner) for op, inner in pieces)
             names = (shared_key(key, session.components) for names in every for key in names)
             keys[role] = tuple(dict.fromkeys(names))
