@@ -42,7 +42,7 @@ NOT_RUN = (
     (r"export ", "is for a tool of this repository"),
     (r"source ", "activates the environment, which is that of the tests"),
     (r"qopt engines install", "installs; CI does it"),
-    (r"\.venv/bin/lit ", "runs all lit tests; tests/test_lit.py does"),
+    (r"\.venv/bin/lit |pytest ", "runs tests; tests/test_lit.py runs the lit tests"),
     (r"pre-commit", "installs; tests/pages/test_pre_commit.py runs the hook where it is installed"),
     (r"qopt profile .*dask", "takes a cluster; tests/profile runs one in a process"),
 )
