@@ -55,7 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             del sys.modules[name]
 
 
-@pytest.mark.parametrize(("main", "arguments"), READ, ids=lambda each: str(each)[:24])
+@pytest.mark.parametrize(("main", "arguments"), READ, ids=[each[1][0] for each in READ])
 def test_a_command_has_what_it_names(main: Main, arguments: list[str]) -> None:
     without = call(main, *arguments)
     assert without.code != 0 and "acme" in without.err
