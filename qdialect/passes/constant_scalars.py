@@ -151,10 +151,10 @@ def exact_vector(
     return make_constant(array, UniformType(params), session.blobs)
 
 
-def exact_copy(value: SSAValue, session: QContext) -> ConstantOp | None:
+def exact_copy(value: SSAValue, session: QContext, *, signed: bool) -> ConstantOp | None:
     """A float scalar constant as an exactly quantized one, or None if it is not one."""
     number = scalar_of(value, session)
     if number is None or qparams_of(value) is not None:
         return None
     expressed = element_name(element_type(value.type))
-    return exact_scalar(number, expressed, shape_of(value), session)
+    return exact_scalar(number, expressed, shape_of(value), session, signed=signed)

@@ -49,6 +49,7 @@ from qdialect.context import QContext
 from qdialect.numerics.contract import Contract
 from qdialect.numerics.requantize import quant_grids, represents
 from qdialect.numerics.rounding import Rounding
+from qdialect.ops import ConstantOp
 from qdialect.ops.component_qparams import component_types, result_roles
 from qdialect.ops.constants import constant_array, constant_of
 from qdialect.ops.ports import bias_matches
@@ -96,6 +97,12 @@ class _Computed(Quantized):
     op, once `check` has found them."""
 
     codes: list[SSAValue] = field(default_factory=list[SSAValue])
+
+
+def _new_constant(value: SSAValue) -> ConstantOp | None:
+    """A constant that is in no block yet."""
+    constant = constant_of(value)
+    return constant if constant is not None and constant.parent is None else None
 
 
 class IntegerizeOp(Rule[_Computed]):
@@ -153,26 +160,30 @@ class IntegerizeOp(Rule[_Computed]):
             return contract
         if "rounding" not in match.op.properties and rounding is not Rounding.HALF_EVEN:
             return Refusal("rounding", f"'{match.op.name}' cannot round {rounding.value}")
-        operands: list[SSAValue] = []
+        refusal = self._refuse(match, types)
+        if refusal is not None and any(map(_new_constant, match.codes)):
+            # A kernel may take numbers that are alike as unsigned codes only.
+            refusal = refusal if self._refuse(match, types, signed=False) else None
+        return refusal or replaced_kernel(match.op, contract)
+
+    def _refuse(
+        self, match: _Computed, types: Sequence[Attribute], *, signed: bool = True
+    ) -> Refusal | None:
+        """Why the op is not one on codes, which become those of the match; of scalar constants,
+        signed ones or not."""
+        match.codes.clear()
         for index, operand in enumerate(match.op.operands):
-            codes = self._codes(match, index, operand)
+            codes = self._codes(match, index, operand, signed)
             if isinstance(codes, Refusal):
                 return codes
-            operands.append(codes)
+            match.codes.append(codes)
             if index in match.behavior.nonzero and self._may_be_zero(codes):
                 role = match.behavior.operand_port(index).role
                 return Refusal("undefined", f"the {role} may be 0")
-        if match.behavior.is_tied and not self._keeps_qparams(match, operands):
+        if match.behavior.is_tied and not self._keeps_qparams(match, match.codes):
             return Refusal("tied", f"'{match.op.name}' gives the qparams it takes, not others")
-        match.codes[:] = operands
-        refusal = refuse_types(
-            self.session,
-            match.behavior,
-            match.op,
-            [v.type for v in operands],
-            types,
-        )
-        return refusal or replaced_kernel(match.op, contract)
+        operands = [value.type for value in match.codes]
+        return refuse_types(self.session, match.behavior, match.op, operands, types)
 
     def _keeps_qparams(self, match: _Computed, operands: Sequence[SSAValue]) -> bool:
         tied = [operands[i] for i in tied_operands(match.op, match.behavior)]
@@ -188,7 +199,9 @@ class IntegerizeOp(Rule[_Computed]):
             return any(represents(a, 0.0) for a in quant_grids(params))
         return bool((constant_array(constant, self.session.blobs) == params.zero_point).any())
 
-    def _codes(self, match: _Computed, index: int, operand: SSAValue) -> SSAValue | Refusal:
+    def _codes(
+        self, match: _Computed, index: int, operand: SSAValue, signed: bool
+    ) -> SSAValue | Refusal:
         """What the quantized op takes in place of a float operand; a scalar constant
         becomes a new quantized constant that is exactly the same number."""
         port = match.behavior.operand_port(index)
@@ -201,7 +214,7 @@ class IntegerizeOp(Rule[_Computed]):
             return cast.input
         if port.kind is PortKind.TIED:
             return Refusal("float-operand", f"the {port.role} is not dequantized")
-        scalar = exact_copy(operand, self.session)
+        scalar = exact_copy(operand, self.session, signed=signed)
         if scalar is None:
             return Refusal("float-operand", f"the {port.role} is not dequantized")
         return scalar.result
@@ -221,8 +234,7 @@ class IntegerizeOp(Rule[_Computed]):
         types = self._types(match)
         assert not isinstance(types, Refusal)
         for codes, operand in zip(match.codes, match.op.operands, strict=True):
-            constant = constant_of(codes)
-            if constant is not None and constant.parent is None:
+            if (constant := _new_constant(codes)) is not None:
                 rewriter.insert(constant, match.op, keep=constant_of(operand))
         new = retyped(match.op, match.codes, types)
         rounding = self.session.target.rounding(cast_rounding(match.cast))
