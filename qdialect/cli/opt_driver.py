@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,11 +32,16 @@ from qdialect.formats.mlir.read import (
     weight_path,
 )
 from qdialect.formats.mlir.write import bytecode, module_text, save_module
+from qdialect.ops.keys import KEY
 from qdialect.pipeline.plugins import Plugins
 from qdialect.verify.verifier import BLOBS, verification_errors
 from qdialect.weights import BlobStore, save_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.passes import ModulePass
+
     from qdialect.cli.diagnostics import Expectations
     from qdialect.cli.instrumentation import Timing
     from qdialect.formats.bytecode.cursor import Data
@@ -376,6 +381,17 @@ def _beside(module: ModuleOp, ctx: QContext, folder: Path | None) -> BlobStore |
     return store
 
 
+def _kept_identity(
+    module: ModuleOp, ctx: QContext, passes: Sequence[ModulePass]
+) -> AbstractContextManager[None]:
+    """`model_identity.kept_identity`; nothing for a module without keys, which has no profile."""
+    if not any(KEY in op.attributes for op in module.walk()):
+        return nullcontext()
+    from qdialect.profile.model_identity import kept_identity
+
+    return kept_identity(module, ctx, passes)
+
+
 def _run_passes(
     args: Arguments,
     module: ModuleOp,
@@ -388,7 +404,6 @@ def _run_passes(
     from qdialect.cli.instrumentation import IRDumps, Statistics
     from qdialect.cli.reproducer import Reproducer, numerics_check
     from qdialect.pipeline.manager import PassManager
-    from qdialect.profile.model_identity import kept_identity
 
     crash_file = args.text("mlir-pass-pipeline-crash-reproducer")
     reproducer = Reproducer(ctx, crash_file, verify_each)
@@ -421,7 +436,7 @@ def _run_passes(
         ],
     )
     try:
-        with kept_identity(module, ctx, [each for _, each in passes]):
+        with _kept_identity(module, ctx, [each for _, each in passes]):
             manager.run(module)
     finally:
         if reproducer.written is not None:
