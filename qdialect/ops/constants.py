@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from typing_extensions import Self
 from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
@@ -24,7 +25,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import AttrParser
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
@@ -93,7 +94,6 @@ class ConstantOp(IRDLOperation):
     )
     result = result_def(_TENSOR)
     traits = traits_def(Pure(), ConstantLike())
-    assembly_format = "$value attr-dict `:` type($result)"
 
     def __init__(
         self,
@@ -121,6 +121,26 @@ class ConstantOp(IRDLOperation):
                 f"'{self.name}' op holds a value of type {stored}, "
                 f"which cannot stand for {declared}"
             )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Read the custom form, after the name of the op."""
+        value = parser.parse_attribute()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        return cls.create(
+            result_types=[parser.parse_type()],
+            properties={"value": value},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        """Write the custom form, after the name of the op."""
+        printer.print_string(" ")
+        printer.print_attribute(self.value)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
 
 
 def element_name(element: Attribute) -> str:
