@@ -297,6 +297,11 @@ class SinkMovements(Rule[_Region]):
     name = "sink-movements"
     far_reaching = True
 
+    def __init__(self, session: QContext) -> None:
+        super().__init__(session)
+        #: elementwise ops that read what nothing moves: no rewrite moves a movement up there
+        self._bare: set[Operation] = set()
+
     def roots(self) -> Iterable[str]:
         named = self.session.behaviors.names_with(lambda b: b.elementwise)
         return (*named, *(op.name for op in (*_CASTS, *_CHOICES)))
@@ -316,6 +321,7 @@ class SinkMovements(Rule[_Region]):
             owner = value.owner
             if (
                 isinstance(owner, Operation)
+                and owner not in self._bare
                 and len(ops) < _MOST
                 and self._is_elementwise(owner)
                 and _has_uses(value, leaves[value])
@@ -324,6 +330,8 @@ class SinkMovements(Rule[_Region]):
                 del leaves[value]
                 pending += self._read(owner)
         moves = [m for v in leaves if (m := self._movement(v.owner)) is not None]
+        if not moves and any(map(self._is_unmoved, leaves)):
+            self._bare.update(ops)
         undone = bool(lower and moves and lower.undoes(moves[0]))
         if not undone and (len(moves) < 2 or any(isinstance(each, _CASTS) for each in ops)):
             return None
@@ -336,6 +344,13 @@ class SinkMovements(Rule[_Region]):
             return True
         behavior = self.session.behaviors.get(op)
         return behavior is not None and behavior.elementwise and len(op.results) == 1
+
+    def _is_unmoved(self, value: SSAValue) -> bool:
+        """Whether an operand has elements that no rewrite brings in another order."""
+        owner = value.owner
+        if isinstance(owner, Operation) and self._is_elementwise(owner):
+            return owner in self._bare
+        return constant_of(value) is None and not set(shape_of(value)) <= {1}
 
     def _movement(self, op: Operation | Block) -> _Movement | None:
         """`op` as a movement of one operand to one result, if it is one."""
@@ -404,7 +419,7 @@ class SinkMovements(Rule[_Region]):
             found = first.constant_above(value, self.session)
             return found if isinstance(found, Refusal) else None
         owner = value.owner
-        if isinstance(owner, Operation) and self._is_elementwise(owner):
+        if isinstance(owner, Operation) and owner not in self._bare and self._is_elementwise(owner):
             return Refusal("multi-use", f"the result of '{owner.name}' is also used elsewhere")
         return Refusal("operands", "not all operands are moved alike")
 
