@@ -12,9 +12,12 @@ as ONNX has it, without one; `"reciprocal"` as PyTorch has it:
 
 from __future__ import annotations
 
+from typing_extensions import Self
 from xdsl.dialects.builtin import IntegerType, StringAttr
 from xdsl.ir import Operation
 from xdsl.irdl import irdl_op_definition
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.accessors import plain_accessors
@@ -27,6 +30,8 @@ from qdialect.quant.conversion import (
     check_shape,
     check_storage,
     float_element,
+    parse_conversion,
+    print_conversion,
     quantized_element,
     storage_or_quantized_element,
 )
@@ -49,7 +54,22 @@ def cast_rounding(op: Operation) -> Rounding:
 class CastOp(ConversionOp):
     """One of upstream's conversions: `quant.xcast %input attr-dict : T to T`."""
 
-    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Read the custom form, from behind the name of the op."""
+        operand = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        input_type, result_type = parse_conversion(parser, cls.name)
+        op = cls(parser.resolve_operand(operand, input_type), result_type)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        """Write the custom form, from behind the name of the op."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.input)
+        printer.print_op_attributes(self.attributes)
+        print_conversion(printer, self)
 
 
 @checked_construction

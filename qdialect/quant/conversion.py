@@ -18,6 +18,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -134,3 +136,20 @@ def check_shape(container: Attribute, quantized: QuantizedType) -> None:
     message = shape_error(container, quantized.data)
     if message is not None:
         raise BareVerifyException(message)
+
+
+def parse_conversion(parser: Parser, name: str) -> tuple[Attribute, Attribute]:
+    """`: T to T`."""
+    parser.parse_punctuation(":")
+    source = parser.parse_type()
+    if parser.parse_optional_keyword("to") is None:
+        parser.raise_error(f"custom op '{name}' expected 'to'")
+    return source, parser.parse_type()
+
+
+def print_conversion(printer: Printer, op: ConversionOp) -> None:
+    """` : T to T`."""
+    printer.print_string(" : ")
+    printer.print_attribute(op.input.type)
+    printer.print_string(" to ")
+    printer.print_attribute(op.result.type)

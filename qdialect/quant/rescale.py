@@ -38,6 +38,8 @@ from qdialect.quant.conversion import (
     ConversionOp,
     check_same_shape,
     check_shape,
+    parse_conversion,
+    print_conversion,
     wrong_type,
 )
 from qdialect.quant.elements import quant_element
@@ -117,10 +119,9 @@ class RescaleOp(ConversionOp):
         multiplier = _parse_integers(parser, "multiplier", -(1 << 31), 1 << 31)
         shift = _parse_integers(parser, "shift", -128, 128)
         attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        value = parser.resolve_operand(operand, parser.parse_type())
-        parser.parse_keyword("to")
-        op = cls(value, parser.parse_type(), rounding, multiplier, shift)
+        input_type, result_type = parse_conversion(parser, cls.name)
+        value = parser.resolve_operand(operand, input_type)
+        op = cls(value, result_type, rounding, multiplier, shift)
         op.attributes |= attributes
         return op
 
@@ -135,10 +136,7 @@ class RescaleOp(ConversionOp):
         if self.shift is not None:
             printer.print_string(f" shift {list(self.shift.get_values())}")
         printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.input.type)
-        printer.print_string(" to ")
-        printer.print_attribute(self.result.type)
+        print_conversion(printer, self)
 
     # -- verifier -----------------------------------------------------------
 
