@@ -26,7 +26,7 @@ for argv in (
     [qopt.main, "optimize", model, "-o", f"{out}/a.mlir", "--check=0", f"--remarks={out}/r.json"],
     [qopt.main, "optimize", model, "-o", f"{out}/a.onnx", "--check=0", "--numerics=relaxed"],
     [qopt.main, "optimize", model, "-o", f"{out}/q.onnx", "--check=0", "--form=qoperator"],
-    [qopt.main, "optimize", model, "-o", f"{out}/t.mlir", "--check=0", "--target=integer"],
+    [qopt.main, "optimize", model, "-o", f"{out}/t.mlir", "--target=integer", "--keep-refused"],
     [translate.main, "--import-onnx", model, "-o", f"{out}/i.mlir"],
     [opt.main, f"{out}/i.mlir", "--pass-pipeline=integerize,place-rescales", "-o", f"{out}/p.mlir"],
     [translate.main, "--export-onnx", f"{out}/i.mlir", "-o", f"{out}/e.onnx"],

@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpTraits, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
     IRDLOperation,
@@ -211,7 +211,8 @@ def _is_uniformly_plain(op: NNOp) -> bool:
 class NNOp(IRDLOperation, ABC):
     """Base of all `nn` ops."""
 
-    traits = traits_def(Canonicalized())
+    # xDSL's definitions of ops take no ClassVar of a small name.
+    traits: OpTraits = traits_def(Canonicalized())  # pyright: ignore[reportIncompatibleVariableOverride]
 
     #: whether the verifier reads nothing but types, properties and attributes, and of scales and
     #: zero points only which are equal (and those of a declared bias): see `verify.cache`
