@@ -1,5 +1,5 @@
-"""Our dialects: upstream's `quant` (plus `quant.rescale`), `nn`, `onnx`; all of `tosa` that we
-write; the attributes of `stablehlo` and `chlo`; two ops of IREE."""
+"""Our dialects: upstream's `quant` (plus `quant.rescale`), `nn`, `onnx`; a little of `shape`; all
+of `tosa` that we write; the attributes of `stablehlo` and `chlo`; two ops of IREE."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ DIALECTS: Mapping[str, str] = {
     "onnx": "qdialect.dialects.onnx:ONNX",
     "torch": "qdialect.dialects.torch:TORCH",
     "tflite": "qdialect.dialects.tflite:TFLITE",
+    "shape": "qdialect.dialects.unranked:Shape",
     "tosa": "qdialect.dialects.tosa:TOSA",
     "stablehlo": "qdialect.dialects.stablehlo:STABLEHLO",
     "chlo": "qdialect.dialects.stablehlo:CHLO",

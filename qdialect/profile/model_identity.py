@@ -165,7 +165,9 @@ def kept_identity(module: ModuleOp, ctx: QContext, passes: Sequence[ModulePass])
 
 
 def _has_ranges(module: ModuleOp) -> bool:
-    """Whether a profile may be of a module: it has keys, and no value has codes yet."""
+    """Whether a profile may be of a module: it has keys and no branches, and no value has codes."""
+    if any(len(region.blocks) > 1 for op in module.ops for region in op.regions):
+        return False
     values = (value for op in module.walk() for value in op.results)
     has_keys = any(KEY in op.attributes for op in module.walk())
     return has_keys and not any(quant_element(value.type) for value in values)

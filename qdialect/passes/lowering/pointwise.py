@@ -28,13 +28,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from qdialect.dialects.unranked import NumElementsOp, ReshapeOp, ShapeOfOp
 from qdialect.qparams import Layout, QParams
 from qdialect.quant import element_type, storage_type, with_element
 from qdialect.rewrite import Rewriter
-from qdialect.upstream import op_class
 
 Scalar = IntegerType | IndexType | AnyFloat
 Number = int | float
@@ -185,22 +185,19 @@ def _unranked(
     emit: Callable[[Operation], None],
 ) -> SSAValue:
     """Through rank 1: only for parameters that do not vary."""
-
-    def made(name: str, kind: Attribute, *operands: SSAValue) -> SSAValue:
-        definition = op_class(name, None)
-        assert definition is not None
-        op = definition.create(operands=operands, result_types=[kind])
-        emit(op)
-        return op.results[0]
-
-    index = IndexType()
-    sizes = made("shape.shape_of", TensorType(index, [DYNAMIC_INDEX]), source)
-    flat_shape = tensor.FromElementsOp(made("shape.num_elements", index, sizes))
+    sizes = ShapeOfOp(source)
+    emit(sizes)
+    count = NumElementsOp(sizes.result)
+    emit(count)
+    flat_shape = tensor.FromElementsOp(count.result)
     emit(flat_shape)
     flat_type = TensorType(element_type(source.type), [DYNAMIC_INDEX])
-    flat = made("tensor.reshape", flat_type, source, flat_shape.result)
-    done = _ranked(flat, result, None, compute, emit)
-    return made("tensor.reshape", UnrankedTensorType(result), done, sizes)
+    flat = ReshapeOp(source, flat_shape.result, flat_type)
+    emit(flat)
+    done = _ranked(flat.result, result, None, compute, emit)
+    back = ReshapeOp(done, sizes.result, UnrankedTensorType(result))
+    emit(back)
+    return back.result
 
 
 def _dynamic_extents(
