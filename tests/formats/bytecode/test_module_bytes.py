@@ -97,7 +97,7 @@ def test_files_of_the_tests() -> None:
             if not (ctx.blobs or "#nn.blob" in piece or "expected-error" in piece):
                 _again(module, ctx, index % 7)
                 done += 1
-    assert done > 50
+    assert done > 40
 
 
 @pytest.mark.parametrize("version", range(7))
