@@ -40,7 +40,7 @@ from qdialect.formats.mlir.read.types import TENSOR
 from qdialect.ops.base import NNOp
 from qdialect.ops.constants import BlobAttr, ConstantOp
 from qdialect.ops.keys import KEY
-from qdialect.quant.casts import DCastOp, QCastOp, SCastOp
+from qdialect.quant.casts import CastOp
 from qdialect.quant.rescale import RescaleOp
 
 _NAME = r"(?:[0-9]+|[A-Za-z_$.-][A-Za-z0-9_$.-]*)"
@@ -59,9 +59,8 @@ _SIGNATURE = re.compile(r"\((?:T(?:, T)*)?\) -> (?:T|\(T(?:, T)+\))|T(?: to T)?"
 #: what follows on the next line when the op ends with its line
 _NEXT_LINE = re.compile(r'[ \t\n]*(?:[%}"]|(?:func\.)?return\b|[a-z_][a-z0-9_]*\.[a-z])')
 
-_IN_ORDER: tuple[Any, ...] = (NNOp, ConstantOp, QCastOp, DCastOp, SCastOp, RescaleOp)
 #: the `parse` methods that add nothing to what a line says
-_PARSE_METHODS = {kind.parse.__func__ for kind in _IN_ORDER}
+_PARSE_METHODS = {kind.parse.__func__ for kind in (NNOp, ConstantOp, CastOp, RescaleOp)}
 
 _TYPED_OPS = ("nn.", "quant.", '"')
 """How lines begin whose signature has the types of all operands and results."""

@@ -28,13 +28,11 @@ from xdsl.ir import Attribute, Operation
 from qdialect.ops.base import NNOp
 from qdialect.ops.constants import BlobAttr, ConstantOp
 from qdialect.ops.keys import KEY
-from qdialect.quant.casts import DCastOp, QCastOp, SCastOp
+from qdialect.quant.casts import CastOp
 from qdialect.quant.rescale import RescaleOp
 
 #: the `print` methods that write the parts in the order of a template
-_PRINT_METHODS: set[Any] = {
-    kind.print for kind in (NNOp, ConstantOp, QCastOp, DCastOp, SCastOp, RescaleOp)
-}
+_PRINT_METHODS: set[Any] = {kind.print for kind in (NNOp, ConstantOp, CastOp, RescaleOp)}
 
 _needs_no_escapes = re.compile(r"[A-Za-z0-9_ ./:;()+*,-]*").fullmatch
 
