@@ -60,6 +60,7 @@ def solve(problem: Problem, start: Sequence[int], *, use_solver: bool = True) ->
 def _solve_component(
     problem: Problem, start: list[int], use_solver: bool
 ) -> tuple[list[int], int, str]:
+    """States, a lower bound on the cost, and the name of the method."""
     found = eliminate(problem, LIMIT)
     if found.exact:
         return found.states, found.bound, "elimination"
@@ -125,6 +126,7 @@ class _Eliminator:
         return Elimination(self._states(), self._constant, self._exact)
 
     def _eliminate(self, x: int) -> set[int]:
+        """Replace x by factors on its neighbors, which are returned."""
         factors = [_Factor((x,), self._problem.unary[x]), *self._factors[x].values()]
         self._order.append((x, factors))
         for number, factor in self._factors[x].items():

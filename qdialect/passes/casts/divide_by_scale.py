@@ -115,6 +115,7 @@ def _contract(op: Operation, params: QParams) -> Contract:
 
 
 def _is_power_of_two(params: QParams) -> bool:
+    """Whether the type that is computed in holds scales and reciprocals, all powers of two."""
     kind = np.finfo(COMPUTED_IN.get(params.expressed, "float32"))
     scales = params.scale_list()
     return all(
@@ -123,6 +124,7 @@ def _is_power_of_two(params: QParams) -> bool:
 
 
 def _has_equal_tables(op: RescaleOp) -> bool:
+    """Whether both give each code of the storage the same."""
     source, result = op.input_qparams, op.result_qparams
     low, high = source.storage.full_range
     floats = arithmetic_of(op).floats(source.expressed)

@@ -135,6 +135,7 @@ def _fold_arguments(ctx: QContext, function: FuncOp, numbers: Container[int]) ->
 
 
 def _read_shape_of_codes(argument: BlockArgument) -> None:
+    """Let kept nodes that read the shape of an argument take its codes as integers."""
     uses = [use for use in argument.uses if reads_shape(use.operation)]
     element = quant_element(argument.type)
     if not uses or element is None:

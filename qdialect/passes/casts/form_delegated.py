@@ -93,6 +93,7 @@ def _grid(value: SSAValue) -> QuantGrid | None:
 
 
 def _source(value: SSAValue) -> SSAValue | None:
+    """The codes that XNNPACK dequantizes as `value`."""
     owner = value.owner
     if not isinstance(owner, DCastOp) or kernels_of(owner) not in (None, XNN):
         return None
@@ -166,6 +167,7 @@ class IslandToCodes(Rule[_Island]):
         return _verdict(functions.island(a, b, self._steps(match.op)).apart(made))
 
     def _made(self, match: _Island, a: QuantGrid, b: QuantGrid) -> Table | None:
+        """What the op on codes gives."""
         op = match.op
         if isinstance(op, nn.LeakyReluOp):
             return functions.leaky_relu(a, b, float(op.values["alpha"]))

@@ -133,6 +133,7 @@ class _OrderRule(Rule[ComparedCodes]):
         ]
 
     def _uses_order(self, match: ComparedCodes) -> bool:
+        """Whether a result that is no element, but depends on the order, is used."""
         return any(
             result.first_use is not None and not self._is_element(match, index)
             for index, result in enumerate(match.op.results)

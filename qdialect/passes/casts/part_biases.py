@@ -145,6 +145,7 @@ class PartBias(Rule[_Biased]):
 
 
 def _names(op: Operation) -> dict[str, Attribute]:
+    """What the tensor of a result is called, where that is not its key."""
     return {OUTPUTS: op.attributes[OUTPUTS]} if OUTPUTS in op.attributes else {}
 
 

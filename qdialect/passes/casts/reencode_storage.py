@@ -170,6 +170,7 @@ def cheapest_storages(
 def _count_interface(
     op: FuncOp | ReturnOp, totals: dict[tuple[str, str], float], ctx: QContext
 ) -> None:
+    """Add the price of renumbering arguments, or results."""
     if isinstance(op, FuncOp) and op.is_declaration:
         return
     values = op.body.blocks[0].args if isinstance(op, FuncOp) else op.operands
@@ -181,6 +182,7 @@ def _count_interface(
 
 
 def _bytes(value: SSAValue) -> str | None:
+    """The storage of 8-bit codes."""
     params = qparams_of(value)
     known = params is not None and params.storage.spelling in ("u8", "i8")
     return params.storage.spelling if params is not None and known else None
@@ -248,6 +250,7 @@ class _Reencoding:
                 self._keep(op, f"'{RescaleOp.name}': {reason}")
 
     def _keep(self, op: Operation, reason: str) -> None:
+        """Let `op` have its storage."""
         self._refuse(op, reason)
         self.kept.add(op)
         self.bits.discard(op)
@@ -255,6 +258,7 @@ class _Reencoding:
             self.bits.discard(op.input.owner)
 
     def _type_of(self, value: SSAValue) -> Attribute:
+        """The type that a value will have."""
         return self.changed.get(value, value.type)
 
     def _adapters(self, op: Operation) -> Sequence[int]:
@@ -267,10 +271,12 @@ class _Reencoding:
         ]
 
     def _newly_refused(self, op: Operation) -> str | None:
+        """Why the target refuses `op` on the types that it will have, if not on those now."""
         reason = self._will_be_refused(op)
         return reason if reason and refused_by_target(self.ctx, op) is None else None
 
     def _will_be_refused(self, op: Operation) -> str | None:
+        """Why the target refuses `op` on the types that it will have, if these change."""
         adapted = self._adapters(op)
         if not adapted and not any(v in self.changed for v in (*op.operands, *op.results)):
             return None
@@ -302,11 +308,13 @@ class _Reencoding:
         return None
 
     def _is_mended(self, op: Operation | Block, reason: str) -> bool:
+        """Whether the target refuses `op` for `reason` now, and then no more."""
         if isinstance(op, Block) or refused_by_target(self.ctx, op) != reason:
             return False
         return self._will_be_refused(op) is None
 
     def _plan_results(self, op: Operation) -> None:
+        """Change the storage of the results of an op that computes codes."""
         if self.activations == "keep":
             return
         if all(other_storage(result.type) != self.activations for result in op.results):
@@ -326,9 +334,11 @@ class _Reencoding:
                 self.changed[result] = kind
 
     def _stays(self, op: Operation) -> bool:
+        """Whether an op computes something else, or nothing, on the other storage."""
         return op in self.kept or op in self.fixed
 
     def _retype(self, result: SSAValue, kind: Attribute) -> None:
+        """Give a result the type of the same numbers in another storage."""
         old, new = quant_element(result.type), quant_element(kind)
         assert old is not None and new is not None and isinstance(result.owner, Operation)
         was, storage = old.qparams.storage, new.qparams.storage
@@ -337,6 +347,7 @@ class _Reencoding:
         self._note(result.owner, f"{was} becomes {storage}")
 
     def _other_type(self, kind: Attribute) -> Attribute:
+        """The type of the same numbers on the other signedness."""
         known = self._others.get(id(kind))
         if known is None:
             element = quant_element(kind)
@@ -366,6 +377,7 @@ class _Reencoding:
             op.operands = [changed.get(i, operand) for i, operand in enumerate(op.operands)]
 
     def _operand_storage(self, op: Operation, index: int) -> str:
+        """The storage in which `op` reads this operand, or `keep`."""
         operand = op.operands[index]
         behavior = self.ctx.behaviors.get(op)
         if op in self.bits:
@@ -390,6 +402,7 @@ class _Reencoding:
         return self.activations
 
     def _takes_any(self, op: Operation) -> bool:
+        """Whether `op` computes the same from either storage of its operand."""
         return isinstance(op, DCastOp | RescaleOp) or op in self.bits
 
     def _reads(self, op: Operation) -> bool:
@@ -430,6 +443,7 @@ class _Reencoding:
         return make_constant(codes, element, self.ctx.blobs, key)
 
     def _refuse(self, op: Operation, reason: str) -> None:
+        """Say that `op` keeps its storage, and why."""
         reason = f"{self.ctx.target.name}: {reason}"
         self.ctx.remarks.at(op, "refused", ReencodeStorage.name, "target", reason)
 

@@ -179,6 +179,7 @@ class TypeAccumulator(Rule[_Sum]):
         rewriter.replace(match.op, [value])
 
     def _add(self, match: _Sum, value: SSAValue, bias: SSAValue, rewriter: Rewriter) -> SSAValue:
+        """The float bias added along the result's channel dimension."""
         if qparams_of(bias) is not None:
             cast = DCastOp(bias, with_element(bias.type, element_type(value.type)))
             rewriter.insert(cast, match.op)
@@ -194,6 +195,7 @@ class TypeAccumulator(Rule[_Sum]):
 
 
 def _codes(value: SSAValue) -> SSAValue | None:
+    """The codes that an operand is, or is dequantized from."""
     if qparams_of(value) is not None:
         return value
     cast = dequantized(value)

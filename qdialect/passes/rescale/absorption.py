@@ -185,6 +185,7 @@ def absorb_down(session: QContext, match: Down, value: SSAValue, rewriter: Rewri
 
 
 def _new_bias(session: QContext, match: Down) -> _Bias | Refusal | None:
+    """The re-derived bias, or None if the op has no quantized bias on this input."""
     acc = match.behavior.accumulator
     if acc is None or match.index not in (acc.lhs, acc.rhs) or acc.bias is None:
         return None

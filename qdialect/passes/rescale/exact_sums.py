@@ -56,6 +56,7 @@ def rounds_once(
 
 
 def _steps(op: Operation, behavior: Behavior, sums: QParams) -> Sequence[Fraction] | None:
+    """The step of the result for each scale of `sums`, exactly."""
     acc = behavior.accumulator
     if acc is not None:
         lhs, rhs = (qparams_of(op.operands[n]) for n in (acc.lhs, acc.rhs))

@@ -88,6 +88,7 @@ class RescalesPastRun(Rule[Run]):
         return EXACT  # other ops are in no run
 
     def _read(self, op: Operation) -> list[SSAValue] | None:
+        """The tied operands of an op that a run may have."""
         behavior = self.session.behaviors.get(op)
         if behavior is None or not behavior.commutes or len(op.results) != 1:
             return None
@@ -98,6 +99,7 @@ class RescalesPastRun(Rule[Run]):
         return tied if all(qparams_of(v) == params for v in tied) else None
 
     def _step(self, op: Operation | None, *, inside: bool) -> _Step | None:
+        """`op` as a step of a run, if it is one."""
         if op is None or not op.results or rescaled(op.results[0]) is None:
             return None
         assert isinstance(op, RescaleOp)
@@ -107,6 +109,7 @@ class RescalesPastRun(Rule[Run]):
         return _Step(source, target, op.rounding, inside)
 
     def _kind(self, op: Operation) -> Hashable:
+        """What decides whether `op` commutes with a step."""
         behavior = self.session.behaviors.get(op)
         assert behavior is not None
         tied = set(tied_operands(op, behavior))
@@ -161,6 +164,7 @@ class RescalesPastRun(Rule[Run]):
     def _rescaled(
         self, match: Run, value: SSAValue, before: Operation, rewriter: Rewriter
     ) -> SSAValue:
+        """`value` rescaled by all rescales of a run."""
         for old in match.rescales:
             rescale = RescaleOp(value, with_qparams(value, old.result_qparams), old.rounding)
             rewriter.insert(rescale, before, keep=old)
@@ -313,6 +317,7 @@ class HoistPastRun(RescalesPastRun):
 
 
 def _only_user(value: SSAValue) -> Operation | None:
+    """The op that all uses of `value` are of, if there is one."""
     use = value.first_use
     if use is None:
         return None

@@ -145,11 +145,13 @@ class SinkThroughTied(Rule[_Tied]):
         return behavior.commutes
 
     def _only_moves(self, match: _Tied) -> bool:
+        """Whether an op that may requantize its operands does not."""
         rescaled_to = [r.result_qparams for r in match.rescales]
         results = [qparams_of(result) for result in match.op.results]
         return carry_all_down(match.op, match.behavior, rescaled_to, results) == results
 
     def _carried(self, match: _Tied) -> tuple[list[QParams], list[QParams]] | Illegal:
+        """Qparams of the tied operands and of the results without the rescales."""
         above = [r.input_qparams for r in match.rescales]
         if match.behavior.requantizes_inputs and len(set(above)) > 1:
             return Illegal("concat-params", "the operands are rescaled from different qparams")
@@ -162,6 +164,7 @@ class SinkThroughTied(Rule[_Tied]):
         return below if isinstance(below, Illegal) else (above, below)
 
     def _constants(self, match: _Tied, operands: Sequence[QParams]) -> list[Counterpart] | Refusal:
+        """The constant operands on the qparams of `operands`, without the rescales."""
         found: list[Counterpart] = []
         tied = tied_operands(match.op, match.behavior)
         for index, params in zip(tied, operands, strict=True):
@@ -181,6 +184,7 @@ class SinkThroughTied(Rule[_Tied]):
         return found
 
     def _blocking_user(self, op: Operation, rescale: RescaleOp) -> Operation | None:
+        """A user that a sunk rescale would still have to serve, if there is one."""
         if rescale.result.has_one_use():
             return None
         for user in users(rescale.result):

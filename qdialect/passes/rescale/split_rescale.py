@@ -177,6 +177,7 @@ class SplitContraction(_Splitting):
         return accumulator_qparams(match.op, self._accumulator(match), *sides)
 
     def _bias(self, match: Split, exact: QParams) -> _Bias | Refusal | None:
+        """The bias as an i32 on the scale of the products."""
         acc = self._accumulator(match)
         if acc.bias is None or acc.bias >= len(match.op.operands):
             return None

@@ -161,6 +161,7 @@ def _ports_of(function: FuncOp, calls: Sequence[CallOp]) -> Iterator[FunctionPor
 
 
 def _referenced(ops: Iterable[Operation]) -> Iterator[str]:
+    """The names of functions that attributes of `ops` refer to."""
     pending: list[Attribute] = []
     for op in ops:
         pending += [*op.attributes.values(), *op.properties.values()]

@@ -380,6 +380,7 @@ class Chains:
         return common
 
     def _is_flexible(self, user: Operation, index: int) -> bool:
+        """Whether operand `index` of `user` may be given other qparams."""
         if self._level is not Numerics.RELAXED or qparams_of(user.operands[index]) is None:
             return False
         behavior = self._session.behaviors.get(user)
@@ -387,6 +388,7 @@ class Chains:
 
 
 def _prefix(chains: Sequence[list[ChainConversion]]) -> list[ChainConversion]:
+    """The conversions that all chains begin with."""
     common = chains[0]
     for chain in chains[1:]:
         same = 0
@@ -399,6 +401,7 @@ def _prefix(chains: Sequence[list[ChainConversion]]) -> list[ChainConversion]:
 
 
 def _keys(chains: Mapping[Any, list[ChainConversion]]) -> dict[Any, list[int]]:
+    """By place, what identifies a chain."""
     return {place: [conversion.key for conversion in chain] for place, chain in chains.items()}
 
 
@@ -632,6 +635,7 @@ class _StateRules:
     def _quantized(
         self, node: CommutingOp, results: list[QParams], rounding: Rounding
     ) -> OpState | None:
+        """The op, which is on floats, with results that are codes."""
         op, behavior = node.op, node.behavior
         compares = behavior.movement is None
         if compares and meets_nan(op, behavior, self._not_a_number):
@@ -645,6 +649,7 @@ class _StateRules:
     def _carried(
         self, node: CommutingOp, known: dict[int, QParams]
     ) -> tuple[list[QParams], list[QParams]] | Illegal:
+        """Qparams of the tied operands and of the results, from those of some operands."""
         if len(known) == len(node.tied):
             operands = list(known.values())
             if node.shares_scale and one_scale(operands):
@@ -704,6 +709,7 @@ class _StateRules:
         return OpState([*operands], [*results], legal)
 
     def _with_scale(self, node: CommutingOp, encoding: Encoding) -> OpState:
+        """The op with `encoding` everywhere."""
         tied, results = len(node.tied), len(node.results)
         key = (node.op.name, tied, results, encoding)
         by_name = self._by_name and tied == len(node.op.operands)
@@ -718,6 +724,7 @@ class _StateRules:
     def _is_legal(
         self, node: CommutingOp, operands: Sequence[Encoding], results: Sequence[Encoding]
     ) -> bool:
+        """Whether declaration and target let the op have these."""
         op = node.op
         codes, result_codes = all_codes(operands), all_codes(results)
         if codes is None or result_codes is None or all_codes(node.states[0].operands) is None:

@@ -141,6 +141,7 @@ class Commit:
             self.session.error_bounds.add(value, [Change(real, remark)])
 
     def _carried(self, user: Operation | Block, folded: Folded) -> float:
+        """How far the results of `user` are off by what it reads, in real units."""
         assert isinstance(user, Operation)
         real = real_bound(*folded)
         return propagated(self.session, user, lambda v: real if v is folded.value else 0.0)
@@ -150,6 +151,7 @@ class Commit:
         return self._states.get(key, 0)
 
     def _made_at(self, value: SSAValue) -> int:
+        """The position of its chain at which a value is made."""
         port, owner = self.placement.port_of.get(value), value.owner
         if port is not None:
             return self.state(port)
@@ -157,12 +159,14 @@ class Commit:
         return self.state(owner) if isinstance(owner, Operation) and made else 0
 
     def _port_type(self, port: FunctionPort, value: SSAValue) -> Attribute:
+        """The type of a value of a port at the position that its state stands for."""
         chain, (user, index) = self.placement.chain(value), port.uses[0]
         return self._kind(chain, self.state(port), self.placement.chains.below_use(user, index))
 
     # -- ops --------------------------------------------------------------------------
 
     def _conversion(self, op: Conversion) -> None:
+        """Replace a conversion by its operand at the position that its state stands for."""
         unmoved = self.state(op) == 0 and not (
             self.placement.chain(op.input).computed(self.placement.chains.below_use(op, 0))
             or self._made_at(op.input)
@@ -233,6 +237,7 @@ class Commit:
             self._replace(op, current)
 
     def _find_reads(self, ops: Iterable[tuple[Operation, Conversion | None]]) -> None:
+        """Find the positions of values that ops read, apart from those they are made at."""
         for op, conversion in ops:
             for index, value in enumerate(op.operands):
                 position = self._read_at(op, index) if conversion is None else self.state(op) + 1
@@ -241,6 +246,7 @@ class Commit:
                     self._reads.setdefault(value, set()).add(key)
 
     def _read_at(self, op: Operation, index: int) -> int:
+        """The position at which an op that is no conversion reads an operand."""
         node = self.placement.chains.commuting.get(op)
         if node is not None:
             return self.state(op) if index in node.tied else 0
@@ -289,6 +295,7 @@ class Commit:
         return behavior
 
     def _erase_version(self, current: Operation, new: Operation, op: Operation) -> None:
+        """Erase a version that stood between the old op and the next one, `new`."""
         if current is not op:
             self._versions.update(zip(current.results, new.results, strict=True))
             erase_op(current, self.session)
@@ -311,6 +318,7 @@ class Commit:
     # -- values -----------------------------------------------------------------------
 
     def _value(self, value: SSAValue, position: int, user: Operation, index: int) -> SSAValue:
+        """`value` at `position` of its chain, for operand `index` of `user`."""
         found = self._at_position(value, position, user, index)
         if position != self._made_at(value):
             key = position_of(position, self.placement.chains.below_use(user, index))
@@ -398,6 +406,7 @@ class Commit:
         return with_encoding(chain.value, chain.encoding(position, below))
 
     def _counterpart(self, op: Operation, constant: Counterpart) -> SSAValue:
+        """A new constant in place of an operand of an op in a lower state."""
         old = constant_of(op.operands[constant.index])
         new = make_constant(constant.codes, UniformType(constant.params), self.session.blobs)
         self._rewriter.insert(new, op, keep=old)
@@ -411,6 +420,7 @@ class Commit:
         below: Sequence[ChainConversion],
         user: Operation,
     ) -> SSAValue:
+        """The constant behind the conversions to `position`."""
         from qdialect.numerics.quantize import quantize_floats, rescale_codes
 
         codes = constant_array(constant, self.session.blobs)

@@ -153,6 +153,7 @@ class ChainCosts:
         return found
 
     def _price(self, i: int, j: int, rounding: Rounding) -> int:
+        """The cost of one conversion between two encodings, by number."""
         a, b = self._encodings[i], self._encodings[j]
         if 0 < j + self._lowest <= self._computed or (a == b and is_inside(a, self._narrowed[i])):
             return 0
@@ -261,6 +262,7 @@ class ChainCosts:
         return known
 
     def _row(self, i: int, ends: range) -> list[int]:
+        """The costs from position i to the positions `ends`; infinite to those below i."""
         lowest, highest = ends.start, ends.stop - 1
         row = [INFINITE * (i - j) for j in range(lowest, min(i - 1, highest) + 1)]
         if i <= highest:

@@ -147,6 +147,7 @@ class Ports:
         return _scaled(contract, gain * max(middle.scale_list()) / min(out.scale_list()))
 
     def _requantizing(self, op: Operation, index: int) -> Behavior | None:
+        """The declaration of `op`, if it takes any qparams on operand `index`."""
         behavior = self._session.behaviors.get(op)
         if behavior is None or behavior.operand_port(index).kind is not PortKind.REQUANT:
             return None

@@ -244,6 +244,7 @@ class PlacementProblem:
     # -- costs ------------------------------------------------------------------------
 
     def _connect(self, value: SSAValue) -> None:
+        """Add what the positions of a value and of its uses cost together."""
         encoding = encoding_of(value)
         if encoding is None:
             return
@@ -273,6 +274,7 @@ class PlacementProblem:
             self._connect_by_positions(chain, producer, uses)
 
     def _producer(self, value: SSAValue) -> ChainUse:
+        """The op that makes `value`."""
         owner, port = value.owner, self.port_of.get(value)
         key = port or (owner if isinstance(owner, Operation) else None)
         known = None if key is None else self.variables.get(key)
@@ -302,11 +304,13 @@ class PlacementProblem:
         self._pair(producer, use, lambda i, j: INFINITE * max(i - j, 0))
 
     def _pair(self, a: ChainUse, b: ChainUse, cost: Callable[[int, int], int]) -> None:
+        """Add `cost(position of a, position of b)`, where either may be fixed."""
         rows = [[cost(i, j) for j in b.positions] for i in a.positions]
         if any(any(row) for row in rows):
             self._add(a, b, rows)
 
     def _add(self, a: ChainUse, b: ChainUse, rows: Table) -> None:
+        """Add a table by position of a and of b, which is left as it is."""
         if a.variable is not None and b.variable is not None:
             self.problem.add(a.variable, b.variable, rows)
         elif a.variable is not None:
@@ -315,6 +319,7 @@ class PlacementProblem:
             _add(self.problem.unary[b.variable], rows[0])
 
     def _helper(self, states: int, start: int) -> ChainUse:
+        """A variable that several uses share."""
         variable = self.problem.variable([0] * states)
         self._auxiliary[variable] = start
         return ChainUse(variable, 0, states - 1, start, ())
@@ -453,6 +458,7 @@ class PlacementProblem:
 
 
 def _values(ops: Iterable[Operation]) -> Iterator[SSAValue]:
+    """The results of `ops`, in that order, and the arguments of blocks in them."""
     for op in ops:
         yield from op.results
         for region in op.regions:
