@@ -34,11 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     total, began = Seen(), time.monotonic()
     for one in on_lit_tests():
         total.add(one)
+        _print_failures(one)
     work = partial(on_program, ops=options.ops, count=options.count, pipelines=options.pipelines)
     seeds = range(options.first, options.first + options.seeds)
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         for one in pool.imap_unordered(work, seeds, chunksize=2):
             total.add(one)
+            _print_failures(one)
             if time.monotonic() - began > 60 * options.minutes:
                 pool.terminate()
                 break
@@ -52,8 +54,12 @@ def report(total: Seen, seconds: float) -> None:
     print("never: " + ", ".join(name for name in PASSES if not total.changed[name]))
     for name in uncovered(total):
         print(f"ERROR: '{name}' says it is idempotent, and no program shows it")
-    for failure in total.failures:
-        print("  " + " ".join(f"{k}={v}" for k, v in failure.items()))
+    print(f"{len(total.failures)} failures")
+
+
+def _print_failures(seen: Seen) -> None:
+    for failure in seen.failures:
+        print("  " + " ".join(f"{k}={v}" for k, v in failure.items()), flush=True)
 
 
 if __name__ == "__main__":
