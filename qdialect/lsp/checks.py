@@ -196,11 +196,12 @@ def split(text: str) -> list[tuple[int, str]]:
 def session_for(text: str, options: Options) -> QContext:
     """A session for a chunk: with ops of unknown dialects if the user or a RUN line says so."""
     unregistered = options.unregistered or _UNREGISTERED.search(text) is not None
-    return _plugins().session(allow_unregistered=unregistered)
+    return plugins().session(allow_unregistered=unregistered)
 
 
 @cache
-def _plugins() -> Plugins:
+def plugins() -> Plugins:
+    """The plug-ins that are installed or in the environment."""
     return Plugins()
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from functools import cache
+from typing import Any, cast
 
 from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.irdl import IRDLOperation
 
 from qdialect.dialects import DIALECTS
-from qdialect.lsp.checks import Options, session_for
+from qdialect.errors import UsageError
+from qdialect.lsp.checks import Options, plugins, session_for
 from qdialect.lsp.hover import summary_of
 from qdialect.passes import PASSES
 from qdialect.upstream.table import dialects, find_row, names
@@ -16,10 +20,10 @@ from qdialect.upstream.table import dialects, find_row, names
 
 @cache
 def op_names() -> list[tuple[str, str]]:
-    """The names of all ops of our dialects and of upstream's that have tables, and the first
-    line of what is known of them."""
+    """The names of all ops of our dialects, of those of plug-ins and of upstream's that have
+    tables, and the first line of what is known of them."""
     ctx, found = session_for("", Options()), dict[str, str]()
-    for dialect in DIALECTS:
+    for dialect in (*DIALECTS, *plugins().dialects()):
         if dialect in dialects():
             continue
         loaded = ctx.get_optional_dialect(dialect)
@@ -82,16 +86,29 @@ TYPES = (
 
 
 def passes() -> list[tuple[str, str]]:
-    """The names of all passes, ours first, and what they do."""
+    """The names of all passes and what they do: ours, those of plug-ins, those of xDSL."""
     from xdsl.transforms import get_all_passes
 
-    ours = [(entry.name, entry.summary) for entry in PASSES.values()]
-    known = {name for name, _ in ours}
-    return ours + [(name, "of xDSL") for name in sorted(get_all_passes()) if name not in known]
+    found = {entry.name: entry.summary for entry in plugins().registry().entries()}
+    return list(
+        (found | {n: "of xDSL" for n in sorted(get_all_passes()) if n not in found}).items()
+    )
 
 
 def pass_options(name: str) -> list[tuple[str, str, str]]:
-    """The options of a pass of ours: name, type or values, and what it is."""
+    """The options of a pass: name, type or values, and what it is."""
     entry = PASSES.get(name)
-    rows = () if entry is None else entry.options
+    if entry is not None:
+        rows = entry.options
+    else:
+        try:
+            declared = fields(cast("Any", plugins().registry().load(name)))
+        except UsageError:
+            return []
+        rows = [(option.name, _values(str(option.type)), "", "") for option in declared]
     return [(option.replace("_", "-"), values, text) for option, values, _, text in rows]
+
+
+def _values(kind: str) -> str:
+    """The values of a type `Literal['a', 'b']`, as `a|b`; other types as they are."""
+    return "|".join(re.findall(r"'(\w[\w-]*)'", kind)) or kind

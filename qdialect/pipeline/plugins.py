@@ -39,6 +39,11 @@ class Plugins:
     def __bool__(self) -> bool:
         return bool(self._modules)
 
+    def dialects(self) -> list[str]:
+        """The names of the dialects of plug-ins."""
+        found = (getattr(_universe(plugin), "all_dialects", {}) for plugin in self._modules)
+        return [name for dialects in found for name in dialects]
+
     def registry(self) -> PassRegistry:
         """Passes of qdialect and of plug-ins; UsageError (`bad-plugin`) when two share a name."""
         from qdialect.pipeline.registry import PassRegistry

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +19,11 @@ pytest.importorskip("pygls", reason="no pygls: pip install 'qdialect[lsp]'")
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
+import qdialect
 from qdialect.context import new_context
 from qdialect.formats.mlir.write import module_text
+from qdialect.lsp import checks, vocabulary
+from qdialect.pipeline.plugins import Plugins
 from tests.generators.sized import chain
 from tests.support.language_client import Client
 
@@ -159,6 +163,19 @@ def test_completion_of_pipelines(client: Client, line: str, expected: str) -> No
     uri = f"untitled:{expected}.mlir"
     client.open(uri, f"// RUN: qopt-opt %s {line.replace('^', '')}\n")
     assert expected in completions(client, uri, line)
+
+
+def test_completion_of_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ops and passes of a plug-in, and the options of a pass that is not in our table."""
+    monkeypatch.syspath_prepend(str(Path(qdialect.__file__).parent / "templates" / "target"))
+    monkeypatch.setattr(checks, "plugins", lambda: Plugins(["acme.plugin"]))
+    monkeypatch.setattr(vocabulary, "plugins", checks.plugins)
+    assert dict(vocabulary.passes())["acme-fuse"] == "(from a plug-in)"
+    assert ("assume", "nothing|profile", "") in vocabulary.pass_options("acme-fuse")
+    assert vocabulary.pass_options("no-such-pass") == []
+    vocabulary.op_names.cache_clear()
+    assert "acme.conv_relu" in dict(vocabulary.op_names())
+    vocabulary.op_names.cache_clear()
 
 
 def test_diagnostics_follow_what_is_typed(client: Client, uri: str) -> None:
