@@ -13,13 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
+from xdsl.ir import Attribute, Operation
 
 from qdialect.ops.component_keys import OTHERS, Keys, all_keys, given_keys, hold_keys, key_attribute
 from qdialect.ops.declare import known_components
 from qdialect.ops.keys import KEY, keys_of
 
 KEYS = "qdialect.keys"
+IDENTITY = "qdialect.model"
+"""Metadata entry with what a module holds as `nn.model`, as JSON."""
 
 
 @dataclass
@@ -90,6 +93,30 @@ class KeyTable:
                 pieces = _dictionary(given["pieces"])
                 table.pieces[name] = {role: _keys(keys) for role, keys in pieces.items()}
         return table
+
+
+def identity_text(attribute: Attribute | None) -> str:
+    """An `nn.model` as JSON; empty without one."""
+    if not isinstance(attribute, DictionaryAttr):
+        return ""
+    entries = {name: _plain(value) for name, value in attribute.data.items()}
+    return json.dumps(entries, ensure_ascii=False, sort_keys=True)
+
+
+def _plain(value: Attribute) -> object:
+    if isinstance(value, DictionaryAttr):
+        return {name: _plain(inner) for name, inner in value.data.items()}
+    return value.data if isinstance(value, StringAttr) else None
+
+
+def identity_attribute(text: str) -> DictionaryAttr | None:
+    """The inverse of `identity_text`; ValueError for anything else."""
+    if not text:
+        return None
+    given = _dictionary(json.loads(text))
+    ops = {str(k): StringAttr(str(v)) for k, v in _dictionary(given.get("ops")).items()}
+    form = StringAttr(str(given.get("form")))
+    return DictionaryAttr({"form": form, "ops": DictionaryAttr(ops)})
 
 
 def _dictionary(value: object) -> dict[str, object]:

@@ -17,6 +17,9 @@ QPARAMS = "nn.qparams"
 PIECE_KEYS = "nn.piece_keys"
 """Attribute: the keys of the pieces of a composite, by role."""
 
+MODEL = "nn.model"
+"""Attribute of a module: which model it was before passes, and what it is since."""
+
 
 @dataclass(frozen=True, eq=False)
 class JoinedKeys(Data[tuple[Attribute, Attribute]]):

@@ -38,7 +38,7 @@ from qdialect.context import QContext
 from qdialect.dialects.onnx import NodeOp, integer_width, is_tensor
 from qdialect.errors import InputError, QError, Where
 from qdialect.ops import keys_of
-from qdialect.ops.keys import KEY
+from qdialect.ops.keys import KEY, MODEL
 from qdialect.profile.instrument import is_float
 from qdialect.profile.record import Profile
 from qdialect.quant import ConversionOp, UniformType, element_type, quant_element
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-MODEL = "nn.model"
-"""Attribute of a module: which model it was before passes, and what it is since."""
 NO_CONSTANTS = "-"
 _SHOWN = 3
 _WIDEST_CODES = 32
@@ -67,6 +65,13 @@ class ModelIdentity:
         """One name for all of it."""
         text = json.dumps(self.ops, sort_keys=True)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+    @property
+    def form(self) -> str:
+        """One name for the texts. Files of ONNX give an op without a key one, so keys do not
+        count."""
+        texts = json.dumps(sorted(set(self.ops.values())))
+        return f"sha256:{hashlib.sha256(texts.encode()).hexdigest()}"
 
     def differences(self, profile: Profile) -> list[str]:
         """Why `profile` is of another model: nothing for one of this model, or of a form of it.
@@ -124,7 +129,7 @@ def identify(module: ModuleOp, ctx: QContext) -> ModelIdentity:
     memory as its constants take."""
     own = form_of(module, ctx)
     stored = module.attributes.get(MODEL)
-    if not isinstance(stored, DictionaryAttr) or stored.data.get("form") != StringAttr(own.digest):
+    if not isinstance(stored, DictionaryAttr) or stored.data.get("form") != StringAttr(own.form):
         return own
     ops = stored.data.get("ops")
     if not isinstance(ops, DictionaryAttr):
@@ -158,10 +163,10 @@ def kept_identity(module: ModuleOp, ctx: QContext, passes: Sequence[ModulePass])
     with suppress(QError):
         if before is None or not _has_ranges(module):
             return
-        form = form_of(module, ctx).digest
-        if form != before.digest:
+        after = form_of(module, ctx)
+        if after.digest != before.digest:
             ops = DictionaryAttr({key: StringAttr(text) for key, text in before.ops.items()})
-            module.attributes[MODEL] = DictionaryAttr({"form": StringAttr(form), "ops": ops})
+            module.attributes[MODEL] = DictionaryAttr({"form": StringAttr(after.form), "ops": ops})
 
 
 def _has_ranges(module: ModuleOp) -> bool:

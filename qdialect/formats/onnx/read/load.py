@@ -9,12 +9,12 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
@@ -25,12 +25,15 @@ from qdialect.formats.onnx.read.node_order import in_order
 from qdialect.formats.onnx.read.subgraphs import captured_names, subgraphs
 from qdialect.formats.onnx.read.tensors import TensorReader
 from qdialect.formats.onnx.read.wire import cut_out
-from qdialect.ops.key_metadata import KEYS, KeyTable
+from qdialect.ops.key_metadata import IDENTITY, KEYS, KeyTable, identity_attribute
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorShapeProto, TypeProto, ValueInfoProto
+    from xdsl.dialects.builtin import DictionaryAttr
 
     from qdialect.quant import UniformType
+
+_T = TypeVar("_T")
 
 #: initializers of at most this many elements take part in shape inference
 _INFERENCE_LIMIT = 1024
@@ -135,13 +138,7 @@ def label(node: NodeProto) -> str:
 
 def read_keys(loaded: LoadedModel) -> KeyTable:
     """The keys that an exported model has in its metadata; InputError if they are none."""
-    text = next((p.value for p in loaded.model.metadata_props if p.key == KEYS), "")
-    try:
-        return KeyTable.read(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"metadata '{KEYS}' holds no keys: {error}", where=loaded.where(), code="invalid-onnx"
-        ) from None
+    return _own(loaded, KEYS, KeyTable.read, "keys")
 
 
 def read_interface(loaded: LoadedModel) -> dict[str, UniformType]:
@@ -149,14 +146,21 @@ def read_interface(loaded: LoadedModel) -> dict[str, UniformType]:
     metadata says it wrongly."""
     from qdialect.quant.interface_metadata import QPARAMS, read_interface
 
-    text = next((p.value for p in loaded.model.metadata_props if p.key == QPARAMS), "")
+    return _own(loaded, QPARAMS, read_interface, "qparams")
+
+
+def read_identity(loaded: LoadedModel) -> DictionaryAttr | None:
+    """Which model an exported one was before passes, if it says so; InputError if wrongly."""
+    return _own(loaded, IDENTITY, identity_attribute, "identity of a model")
+
+
+def _own(loaded: LoadedModel, name: str, read: Callable[[str], _T], what: str) -> _T:
+    text = next((p.value for p in loaded.model.metadata_props if p.key == name), "")
     try:
-        return read_interface(text)
+        return read(text)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"metadata '{QPARAMS}' holds no qparams: {error}",
-            where=loaded.where(),
-            code="invalid-onnx",
+            f"metadata '{name}' holds no {what}: {error}", where=loaded.where(), code="invalid-onnx"
         ) from None
 
 

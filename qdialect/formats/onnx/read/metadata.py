@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, UnitA
 from xdsl.ir import Attribute
 
 from qdialect.dialects.onnx import EXTERNAL_DATA
-from qdialect.ops.key_metadata import KEYS
+from qdialect.ops.key_metadata import IDENTITY, KEYS
 from qdialect.quant.interface_metadata import QPARAMS
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def metadata(loaded: LoadedModel) -> DictionaryAttr:
             entries[name] = StringAttr(text)
     if model.model_version:
         entries["model_version"] = IntegerAttr(model.model_version, i64)
-    # The keys are on the ops, the qparams in the types.
-    own = (KEYS, QPARAMS)
+    # The keys are on the ops, the qparams in the types, the identity is the module's.
+    own = (KEYS, QPARAMS, IDENTITY)
     texts = {p.key: StringAttr(p.value) for p in model.metadata_props if p.key not in own}
     if texts:
         entries["metadata"] = DictionaryAttr(texts)

@@ -46,7 +46,7 @@ from qdialect.dialects.onnx import (
 from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.importer import Importer
 from qdialect.formats.onnx.read.known_parameters import KnownParameters
-from qdialect.formats.onnx.read.load import LoadedModel, load_model
+from qdialect.formats.onnx.read.load import LoadedModel, load_model, read_identity
 from qdialect.formats.onnx.read.metadata import metadata, symbol
 from qdialect.formats.onnx.read.node import Node, stable_keys, trimmed
 from qdialect.formats.onnx.read.operand_types import check_operand_types
@@ -59,6 +59,7 @@ from qdialect.formats.onnx.read.table import RULES
 from qdialect.formats.onnx.read.types import UNKNOWN, dim_names, is_open, met, value_type
 from qdialect.ops import KEY
 from qdialect.ops.base import ranked
+from qdialect.ops.keys import MODEL as IDENTITY_KEY
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import ARITHMETIC_KEY, IN_FLOATS, UniformType, element_type, with_element
 
@@ -280,6 +281,8 @@ class _Walk:
         if any(dims is not None for dims in result_dims):
             function.attributes[DIMS] = ArrayAttr(dims or ArrayAttr(()) for dims in result_dims)
         module = ModuleOp([function], {MODEL: metadata(loaded), ARITHMETIC_KEY: IN_FLOATS})
+        if (identity := read_identity(loaded)) is not None:
+            module.attributes[IDENTITY_KEY] = identity
         if loaded.file:
             file = StringAttr(loaded.file)
             module.location = FileLineColLoc(file, IntAttr(0), IntAttr(0))

@@ -21,7 +21,8 @@ from qdialect.dialects.onnx import MODEL, OpaqueType, package
 from qdialect.errors import UnsupportedError, Where
 from qdialect.formats.onnx.read.hidden_ops import newest_version
 from qdialect.formats.onnx.write.opsets import changed_node, opset_for
-from qdialect.ops.key_metadata import KEYS, KeyTable
+from qdialect.ops.key_metadata import IDENTITY, KEYS, KeyTable, identity_text
+from qdialect.ops.keys import MODEL as IDENTITY_KEY
 from qdialect.quant import UniformType, quant_element
 from qdialect.quant.interface_metadata import QPARAMS, interface_text
 from qdialect.weights import BlobStore
@@ -93,7 +94,10 @@ class ModelHeader:
         given = self.attributes.get("ir_version")
         kept = given.value.data if isinstance(given, IntegerAttr) else 0
         model.ir_version = max(4, least, kept, 10 if self.narrow else 0)
-        self._describe(model, {KEYS: keys.text(), QPARAMS: _interface(graph, function)})
+        module = function.parent_op()
+        identity = None if module is None else module.attributes.get(IDENTITY_KEY)
+        own = {KEYS: keys.text(), QPARAMS: _interface(graph, function)}
+        self._describe(model, {**own, IDENTITY: identity_text(identity)})
         return model
 
     def _describe(self, model: ModelProto, own: dict[str, str]) -> None:
