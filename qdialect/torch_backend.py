@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from qdialect.dialects.onnx import package
 from qdialect.errors import QError, UsageError, culprit, printable
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.write import OrtEngine

@@ -32,7 +32,7 @@ from qdialect.behaviors import Behavior, Port, PortKind
 from qdialect.behaviors.flow import carry_all_down, tied_operands
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp
+from qdialect.dialects.kept import kind_of
 from qdialect.ops import ConstantOp, constant_of
 from qdialect.ops.ports import port_refusal
 from qdialect.qparams import QParams
@@ -212,7 +212,7 @@ class _Search:
         if isinstance(op, RescaleOp) or not any(v in self.regions.derived for v in op.operands):
             return
         if any(quant_element(result.type) is None for result in op.results):
-            name = op.op_type.data if isinstance(op, NodeOp) else op.name
+            name = kind_of(op)
             yield Finding(
                 "B1",
                 op,

@@ -27,7 +27,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from qdialect.behaviors.flow import tied_operands
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp
+from qdialect.dialects.kept import KeptOp
 from qdialect.ops import constant_of
 from qdialect.quant import DCastOp, QCastOp, element_type
 
@@ -84,7 +84,7 @@ def readers(cache: Cache, function: FuncOp, ctx: QContext) -> list[Operation]:
 
 def reads_shape(op: Operation) -> bool:
     """Whether an op reads the extents of a value only, which codes have as well."""
-    return isinstance(op, NodeOp) and op.reads_shape
+    return isinstance(op, KeptOp) and op.reads_shape
 
 
 def _cache(

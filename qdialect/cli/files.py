@@ -31,7 +31,7 @@ def writable(name: str, suffixes: Sequence[str]) -> Path:
     if path.is_dir() or not _takes_files(path.parent):
         raise InputError("cannot write here", where=Where(name), code="unwritable-file")
     if path.suffix == ".onnx":
-        from qdialect.dialects.onnx import package
+        from qdialect.packages import package
 
         package("onnx")
     return path

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from typing_extensions import override
-from xdsl.ir import Data, Operation
+from xdsl.ir import Data
 from xdsl.irdl import IRDLOperation, OperandDef, ResultDef
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 
 _Op = TypeVar("_Op", bound=IRDLOperation)
 
@@ -40,16 +39,6 @@ def _operand(index: int) -> Any:
 
 def _result(index: int) -> Any:
     return property(lambda op: _item(op.results, index))
-
-
-class NodeEffects(MemoryEffect):
-    """No effects, except for ops that have state (`has_state`): those write, so that neither DCE
-    nor CSE touches them."""
-
-    @classmethod
-    @override
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        return {EffectInstance(MemoryEffectKind.WRITE)} if cast("Any", op).has_state else set()
 
 
 class Quoted(Data[str], ABC):

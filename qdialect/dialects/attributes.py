@@ -7,6 +7,7 @@ three.  InputError (`bad-op`) where one is missing or of another kind.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -15,6 +16,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
+    StringAttr,
     UnregisteredOp,
 )
 from xdsl.ir import Attribute, Operation
@@ -95,3 +97,30 @@ def keyword_of(op: Operation, name: str, default: str = "") -> str:
         return data.value
     text = data if isinstance(data, str) else str(found)
     return text.rpartition("<")[2].rpartition(" ")[2].strip('<>" ')
+
+
+def strings(values: Sequence[str]) -> ArrayAttr[StringAttr]:
+    """A list of names as an attribute."""
+    return _strings(tuple(values))
+
+
+@lru_cache(maxsize=1 << 10)
+def _strings(values: tuple[str, ...]) -> ArrayAttr[StringAttr]:
+    # A scale and its zero point are parameters of several nodes.
+    return ArrayAttr([string(value) for value in values])
+
+
+@lru_cache(maxsize=1 << 10)
+def string(value: str) -> StringAttr:
+    """A name as an attribute: many stand in several places."""
+    return StringAttr(value)
+
+
+def string_list(attribute: Attribute | None) -> list[str]:
+    """The strings of an array attribute, or of a single string; [] for anything else."""
+    if isinstance(attribute, StringAttr):
+        return [attribute.data]
+    entries: Any = getattr(attribute, "data", ())
+    if not isinstance(entries, tuple):
+        return []
+    return [entry.data for entry in entries if isinstance(entry, StringAttr)]  # pyright: ignore[reportUnknownVariableType]

@@ -1,18 +1,14 @@
 """The `onnx` dialect: what the importer keeps of a model without understanding it.
 
 `onnx.node` is one ONNX node, `!onnx.type` a type MLIR has no counterpart for,
-`#onnx.proto` an attribute (a tensor, a graph ...) in its serialized form.  This
-module also holds what frontend and backend share: the element type table and the
-lazy import of the `onnx` packages.
+`#onnx.proto` an attribute (a tensor, a graph ...) in its serialized form.  The reader and the
+writer share the table of element types.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from importlib import import_module
-from typing import Any, cast
+from typing import cast
 
 from typing_extensions import override
 from xdsl.dialects import builtin
@@ -24,9 +20,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     StringAttr,
-    TensorType,
     UnitAttr,
-    UnrankedTensorType,
     i64,
 )
 from xdsl.ir import (
@@ -38,12 +32,10 @@ from xdsl.ir import (
     TypeAttribute,
 )
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
-    traits_def,
     var_operand_def,
     var_result_def,
 )
@@ -51,21 +43,15 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.accessors import NodeEffects, Quoted
-from qdialect.errors import QError
+from qdialect.dialects.accessors import Quoted
+from qdialect.dialects.attributes import string_list, strings
+from qdialect.dialects.kept import KeptOp
 
-#: graph inputs and results: the tensor names of the model
-ARG_NAME = "nn.name"
-RESULT_NAMES = "nn.result_names"
-#: tensor names of an op's results, where they are not its key
-OUTPUTS = "nn.outputs"
 #: names of removed Identity and Dropout results that now are this value
 ALIASES = "nn.aliases"
 #: names of a node's inputs that are no operands of its op: scale and zero point, a
 #: shape, bounds ("" where absent)
 PARAMS = "onnx.params"
-#: symbolic dimensions of a graph input (on the argument) or of all results
-DIMS = "onnx.dims"
 #: a fully connected op whose weight the file stores as [K, N]
 STORED_TRANSPOSED = "onnx.stored_transposed"
 #: a dequantize of a constant that goes out as Cast, Sub and Mul, which runtimes fold as they load
@@ -80,7 +66,6 @@ FUSED = "onnx.fused"
 GLOBAL_POOL = "onnx.global_pool"
 #: documentation text of a model, graph or node
 DOC = "onnx.doc"
-GRAPH_NAME = "onnx.graph"
 MODEL = "onnx.model"
 EXTERNAL_DATA = "external_data"
 
@@ -92,25 +77,6 @@ def is_random(op_type: str) -> bool:
     """Whether an op may answer differently when asked twice."""
     named = op_type.startswith("Random") or "Dropout" in op_type
     return named or op_type in ("Bernoulli", "Multinomial", "Sampling")
-
-
-_EXTRAS = {"torch": "torch", "torchao": "torch"}
-
-
-def package(name: str) -> Any:
-    """The module `onnx...`, `onnxruntime...` or `torch...`, imported now; QError
-    (`missing-package`)."""
-    if (known := sys.modules.get(name)) is not None:
-        return known
-    try:
-        return import_module(name)
-    except ImportError:
-        needed = name.partition(".")[0]
-        raise QError(
-            f"this needs the Python package '{needed}': "
-            f'pip install "qdialect[{_EXTRAS.get(needed, "onnx")}]"',
-            code="missing-package",
-        ) from None
 
 
 # -- types ----------------------------------------------------------------------
@@ -151,22 +117,6 @@ ELEMENTS: Mapping[int, Attribute] = {
 DATA_TYPES: Mapping[Attribute, int] = {element: code for code, element in ELEMENTS.items()}
 """The inverse of `ELEMENTS`."""
 
-FLOATS: frozenset[Attribute] = frozenset((builtin.f32, builtin.f16, builtin.bf16, builtin.f64))
-"""Element types on which `nn` ops compute in floats."""
-
-
-def integer_width(type: Attribute) -> int | None:
-    """The width of an integer type; None for any other type."""
-    if not isinstance(type, IntegerType):
-        return None
-    return cast("IntegerType[int]", type).width.data
-
-
-def is_tensor(type: Attribute) -> bool:
-    """Whether `type` is a tensor type, ranked or not."""
-    return isinstance(type, TensorType | UnrankedTensorType)
-
-
 # -- attributes -----------------------------------------------------------------
 
 
@@ -197,38 +147,6 @@ class ProtoAttr(ParametrizedAttribute):
             printer.print_attribute(self.bytes)
 
 
-def strings(values: Sequence[str]) -> ArrayAttr[StringAttr]:
-    """A list of names as an attribute."""
-    return _strings(tuple(values))
-
-
-@lru_cache(maxsize=1 << 10)
-def _strings(values: tuple[str, ...]) -> ArrayAttr[StringAttr]:
-    # A scale and its zero point are parameters of several nodes.
-    return ArrayAttr([string(value) for value in values])
-
-
-@lru_cache(maxsize=1 << 10)
-def string(value: str) -> StringAttr:
-    """A name as an attribute: many stand in several places."""
-    return StringAttr(value)
-
-
-def string_list(attribute: Attribute | None) -> list[str]:
-    """The strings of an array attribute, or of a single string; [] for anything else."""
-    if isinstance(attribute, StringAttr):
-        return [attribute.data]
-    entries: Any = getattr(attribute, "data", ())
-    if not isinstance(entries, tuple):
-        return []
-    return [entry.data for entry in entries if isinstance(entry, StringAttr)]  # pyright: ignore[reportUnknownVariableType]
-
-
-def derived_outputs(key: str, count: int) -> list[str]:
-    """The tensor names of an op's results unless `nn.outputs` tells others."""
-    return [key, *(f"{key}_{index}" for index in range(1, count))]
-
-
 # -- the op ---------------------------------------------------------------------
 
 
@@ -236,7 +154,7 @@ _NO_POSITIONS = DenseArrayBase.from_list(i64, [])
 
 
 @irdl_op_definition
-class NodeOp(IRDLOperation):
+class NodeOp(KeptOp):
     """One ONNX node, kept as it is.
 
     `%y = onnx.node "TopK" (%x, %k) attributes {axis = 0 : i64} : (...) -> (...)`
@@ -259,7 +177,6 @@ class NodeOp(IRDLOperation):
     absent_results = prop_def(DenseArrayBase.constr(i64), _NO_POSITIONS)
     captures: ArrayAttr[StringAttr] = prop_def(ArrayAttr[StringAttr], ArrayAttr[StringAttr](()))
     stateful = opt_prop_def(UnitAttr)
-    traits = traits_def(NodeEffects())
     assembly_format = (
         "$op_type (`domain` $domain^)? ` ` `(` $inputs `)` (`absent` $absent^)? "
         "(`absent_results` $absent_results^)? (`captures` $captures^)? (`stateful` $stateful^)? "
@@ -298,12 +215,25 @@ class NodeOp(IRDLOperation):
         )
 
     @property
+    @override
+    def format(self) -> str:
+        return "ONNX"
+
+    @property
+    @override
+    def kind(self) -> str:
+        domain, op_type = self.domain.data, self.op_type.data
+        return f"{domain}.{op_type}" if domain else op_type
+
+    @property
+    @override
     def has_state(self) -> bool:
         """Asked twice, the node may answer differently."""
         random = self.stateful is not None or is_random(self.op_type.data)
         return random or self.domain.data not in KNOWN_DOMAINS
 
     @property
+    @override
     def reads_shape(self) -> bool:
         """Whether the node reads the extents of its input only, whatever its elements are."""
         return self.op_type.data in ("Shape", "Size") and not self.domain.data

@@ -26,7 +26,6 @@ from xdsl.irdl import (
     irdl_op_definition,
     opt_prop_def,
     prop_def,
-    traits_def,
     var_operand_def,
     var_result_def,
 )
@@ -41,7 +40,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.accessors import NodeEffects, Quoted
+from qdialect.dialects.accessors import Quoted
+from qdialect.dialects.kept import KeptOp
 
 FILE = "tflite.file"
 """Attribute of a module: what a file says besides its subgraphs (version, signatures, metadata)."""
@@ -88,7 +88,7 @@ class Custom(CustomDirective):
 
 
 @irdl_op_definition
-class TfliteNodeOp(IRDLOperation):
+class TfliteNodeOp(KeptOp):
     """One operator of a file: `op` is its name in the schema, or that of a custom op, whose
     options are bytes (`custom`, a string of hexadecimal digits)."""
 
@@ -100,7 +100,6 @@ class TfliteNodeOp(IRDLOperation):
     version = opt_prop_def(IntegerAttr.constr(i32))
     absent = opt_prop_def(DenseArrayBase.constr(i32))
     custom = opt_prop_def(StringAttr)
-    traits = traits_def(NodeEffects())
     custom_directives = (Custom,)
     assembly_format = (
         "$op ` ` `(` $inputs `)` (`version` $version^)? (`absent` $absent^)? "
@@ -137,6 +136,17 @@ class TfliteNodeOp(IRDLOperation):
         )
 
     @property
+    @override
+    def format(self) -> str:
+        return "TFLite"
+
+    @property
+    @override
+    def kind(self) -> str:
+        return self.op.data
+
+    @property
+    @override
     def has_state(self) -> bool:
         """Whether it may read or write variables, or draws random numbers."""
         op = self.op.data

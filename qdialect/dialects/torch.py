@@ -18,11 +18,9 @@ from typing_extensions import override
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Data, Dialect, Operation, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     prop_def,
-    traits_def,
     var_operand_def,
     var_result_def,
 )
@@ -30,7 +28,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.accessors import NodeEffects
+from qdialect.dialects.kept import KeptOp
 
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
 _RANDOM = re.compile(
@@ -58,7 +56,7 @@ class ValueAttr(Data[int]):
 
 
 @irdl_op_definition
-class TorchNodeOp(IRDLOperation):
+class TorchNodeOp(KeptOp):
     """One op of PyTorch, kept as it is: `target` is its name and overload.
 
     Operands are the tensors among its arguments, results the tensors that it gives (those of a
@@ -70,7 +68,6 @@ class TorchNodeOp(IRDLOperation):
     outputs = var_result_def()
     target = prop_def(StringAttr)
     arguments = prop_def(DictionaryAttr, DictionaryAttr({}))
-    traits = traits_def(NodeEffects())
     assembly_format = (
         "$target ` ` `(` $inputs `)` (`arguments` $arguments^)? attr-dict "
         "`:` functional-type($inputs, $outputs)"
@@ -91,6 +88,17 @@ class TorchNodeOp(IRDLOperation):
         )
 
     @property
+    @override
+    def format(self) -> str:
+        return "PyTorch"
+
+    @property
+    @override
+    def kind(self) -> str:
+        return self.target.data
+
+    @property
+    @override
     def has_state(self) -> bool:
         """Whether it draws random numbers."""
         return _RANDOM.search(self.target.data) is not None

@@ -26,7 +26,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from qdialect.behaviors.shapes import DYNAMIC, Shape, shape_of
-from qdialect.dialects.onnx import DIMS
+from qdialect.dialects.interface import DIMS
 from qdialect.errors import UsageError
 from qdialect.ops.base import NNOp, ranked
 from qdialect.ops.priced_shapes import PRICED_AS, SAME_SHAPE, argument_dims, argument_shapes

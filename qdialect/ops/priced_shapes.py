@@ -26,7 +26,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.behaviors.shapes import DYNAMIC, Shape, shape_of
-from qdialect.dialects.onnx import DIMS
+from qdialect.dialects.interface import DIMS
 from qdialect.ops.base import NNOp, ranked
 from qdialect.ops.shapes import ShapeError
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp

@@ -18,7 +18,8 @@ from xdsl.traits import ConstantLike
 
 from qdialect.behaviors.shapes import shape_of
 from qdialect.context import QContext
-from qdialect.dialects.onnx import DIMS, RESULT_NAMES, is_tensor, strings
+from qdialect.dialects.attributes import strings
+from qdialect.dialects.interface import DIMS, RESULT_NAMES
 from qdialect.errors import InputError
 from qdialect.ops import ConcatOp, keys_of
 from qdialect.ops.component_keys import shared_key
@@ -27,6 +28,7 @@ from qdialect.ops.locations import op_where
 from qdialect.profile.record import Derived, can_clamp
 from qdialect.qparams.maps.base import IndexMap
 from qdialect.quant import element_type, quant_element
+from qdialect.quant.elements import is_tensor
 from qdialect.reference import Interpreter, argument_names
 
 FLOATS = frozenset({"f64", "f32", "f16", "bf16"})

@@ -35,13 +35,14 @@ from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp, integer_width, is_tensor
+from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import InputError, QError, Where
 from qdialect.ops import keys_of
 from qdialect.ops.keys import KEY, MODEL
 from qdialect.profile.instrument import is_float
 from qdialect.profile.record import Profile
 from qdialect.quant import ConversionOp, UniformType, element_type, quant_element
+from qdialect.quant.elements import integer_width, is_tensor
 from qdialect.reference import Interpreter, evaluate_op
 
 if TYPE_CHECKING:

@@ -45,6 +45,9 @@ FLOAT_TYPES: dict[str, AnyFloat] = {
 """The builtin float types by name."""
 
 
+FLOATS: frozenset[Attribute] = frozenset((builtin.f32, builtin.f16, builtin.bf16, builtin.f64))
+"""Element types on which `nn` ops compute in floats."""
+
 _CACHE = "qdialect elements"
 
 
@@ -59,9 +62,21 @@ def _is_uniform(kind: type[Attribute]) -> bool:
     return issubclass(kind, UniformType)
 
 
+def integer_width(type: Attribute) -> int | None:
+    """The width of an integer type; None for any other type."""
+    if not isinstance(type, IntegerType):
+        return None
+    return cast("IntegerType[int]", type).width.data
+
+
+def is_tensor(type: Attribute) -> bool:
+    """Whether `type` is a tensor type, ranked or not."""
+    return _is_tensor(type.__class__)
+
+
 def element_type(type: Attribute) -> Attribute:
     """The element type of a tensor; any other type itself."""
-    if _is_tensor(type.__class__):
+    if is_tensor(type):
         return cast("AnyTensorType | AnyUnrankedTensorType", type).element_type
     return type
 

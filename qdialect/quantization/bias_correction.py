@@ -39,7 +39,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors import Accumulator
-from qdialect.dialects.onnx import DIMS
+from qdialect.dialects.interface import DIMS
 from qdialect.numerics.sampled_means import drawn_to_zero
 from qdialect.ops import AddOp, MulOp, ReduceMeanOp, SubOp, shape_of
 from qdialect.profile.engines import open_engine

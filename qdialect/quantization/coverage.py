@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from qdialect.dialects.onnx import NodeOp
+from qdialect.dialects.kept import KeptOp
 from qdialect.rewrite.remarks import key_text
 
 PARTLY = frozenset({"dynamic", "weights-only", "table"})
@@ -67,5 +67,5 @@ def left_float(op: Operation, code: str, reason: str) -> Left:
 
 
 def kind_of(op: Operation) -> str:
-    """What an op is called where it comes from: a node of ONNX that we keep, by its type."""
-    return f"ONNX {op.op_type.data}" if isinstance(op, NodeOp) else op.name
+    """The name of an op for messages, with the format of one that is kept."""
+    return f"{op.format} {op.kind}" if isinstance(op, KeptOp) else op.name

@@ -26,8 +26,10 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import ConstantLike
 
-from qdialect.dialects.onnx import ARG_NAME, DIMS, RESULT_NAMES, is_tensor, strings
+from qdialect.dialects.attributes import strings
+from qdialect.dialects.interface import ARG_NAME, DIMS, RESULT_NAMES
 from qdialect.quant import SCastOp, quant_element
+from qdialect.quant.elements import is_tensor
 from qdialect.reference import argument_names, output_names
 from qdialect.reference.values import declared_shape
 

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
 from qdialect.behaviors import Accumulator
-from qdialect.dialects.onnx import OUTPUTS
+from qdialect.dialects.interface import OUTPUTS
 from qdialect.ops import constant_of, make_constant, shape_of
 from qdialect.ops.component_keys import role_keys
 from qdialect.ops.keys import KEY

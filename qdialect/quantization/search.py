@@ -34,7 +34,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import DIMS, RESULT_NAMES, string_list, strings
+from qdialect.dialects.attributes import string_list, strings
+from qdialect.dialects.interface import DIMS, RESULT_NAMES
 from qdialect.ops import keys_of
 from qdialect.profile.ranges import WIDE
 from qdialect.profile.record import Profile

@@ -38,7 +38,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import OUTPUTS
+from qdialect.dialects.interface import OUTPUTS
 from qdialect.ops import constant_array, constant_of, make_constant, shape_of
 from qdialect.ops.keys import KEY
 from qdialect.ops.shapes import normalize_axis

@@ -15,7 +15,8 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import RESULT_NAMES, string_list
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.interface import RESULT_NAMES
 from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.ops import NNOp, ReshapeOp
 from qdialect.ops.base import kernels_of

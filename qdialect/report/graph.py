@@ -16,8 +16,7 @@ from xdsl.traits import ConstantLike
 
 from qdialect.analysis.boundary import Finding
 from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp
-from qdialect.dialects.torch import TorchNodeOp
+from qdialect.dialects.kept import KeptOp, kind_of
 from qdialect.ops import keys_of
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, element_type, quant_element
@@ -108,7 +107,7 @@ class _Reader:
             self.constants |= {value: self._type(value.type) for value in op.results}
             return
         node = Node(
-            _name(op),
+            kind_of(op),
             "",
             category(op),
             keys_of(op),
@@ -186,7 +185,7 @@ def category(op: Operation) -> str:
         return "dequantize"
     if isinstance(op, RescaleOp):
         return "rescale"
-    if isinstance(op, NodeOp | TorchNodeOp | UnregisteredOp):
+    if isinstance(op, KeptOp | UnregisteredOp):
         return "unknown"
     kinds = {
         quant_element(v.type) is not None
@@ -196,14 +195,6 @@ def category(op: Operation) -> str:
     if len(kinds) == 2:
         return "mixed"
     return "float" if False in kinds else "integer"
-
-
-def _name(op: Operation) -> str:
-    if isinstance(op, UnregisteredOp):
-        return op.op_name.data
-    if isinstance(op, TorchNodeOp):
-        return op.target.data
-    return op.op_type.data if isinstance(op, NodeOp) else op.name
 
 
 def _attributes(op: Operation) -> list[tuple[str, str]]:

@@ -16,10 +16,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import integer_width
 from qdialect.errors import QError
 from qdialect.ops import keys_of
 from qdialect.quant import element_type, quant_element
+from qdialect.quant.elements import integer_width
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.dialects.onnx import DIMS
+from qdialect.dialects.interface import DIMS
 from qdialect.errors import UsageError
 from qdialect.quant import DCastOp, QCastOp, expressed_type, quant_element, with_element
 from qdialect.reference import Interpreter, argument_names

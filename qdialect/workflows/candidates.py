@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
-from qdialect.dialects.onnx import OUTPUTS, string_list
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.interface import OUTPUTS
 from qdialect.errors import InputError, QError, UsageError
 from qdialect.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline

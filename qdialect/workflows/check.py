@@ -489,7 +489,7 @@ def _too_large(model: Model) -> str | None:
 def _first(found: Divergence | None) -> str:
     if found is None:
         return "no value that both models have differs in the reference interpreter"
-    from qdialect.workflows.inspect import kind_of
+    from qdialect.dialects.kept import kind_of
 
     return (
         f"the first value that differs is that of {kind_of(found.op)} '{found.key}', by up to "

@@ -19,7 +19,8 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from qdialect.dialects.onnx import DIMS, RESULT_NAMES, strings
+from qdialect.dialects.attributes import strings
+from qdialect.dialects.interface import DIMS, RESULT_NAMES
 from qdialect.engines.installed import local_engine, require
 from qdialect.engines.local import KEPT_NODES
 from qdialect.errors import InputError

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, Unran
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.behaviors.shapes import DYNAMIC, Shape, shape_of
-from qdialect.dialects.onnx import NodeOp, ProtoAttr, integer_width
+from qdialect.dialects.onnx import NodeOp, ProtoAttr
 from qdialect.errors import QError
 from qdialect.formats.onnx.write import engine
 from qdialect.ops import ConstantOp, NNOp, constant_array
@@ -30,6 +30,7 @@ from qdialect.ops.base import to_python
 from qdialect.ops.priced_shapes import SAME_SHAPE, argument_dims
 from qdialect.ops.shapes import ShapeError
 from qdialect.quant import element_type
+from qdialect.quant.elements import integer_width
 from qdialect.reference.machine import evaluate_op
 from qdialect.reference.values import runtime_dtype
 

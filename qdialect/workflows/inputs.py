@@ -12,11 +12,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values
-from qdialect.dialects.onnx import integer_width
 from qdialect.errors import QError
 from qdialect.ops import AddOp, ClipOp, DivOp, MulOp, SubOp
 from qdialect.ops.shapes import DYNAMIC, Shape
 from qdialect.quant import QCastOp, element_type, quant_element
+from qdialect.quant.elements import integer_width
 from qdialect.reference import argument_names, random_inputs
 from qdialect.reference.values import declared_shape
 from qdialect.report.histograms import range_of

@@ -18,9 +18,8 @@ from xdsl.ir import Operation
 
 from qdialect.analysis.boundary import Finding, advice
 from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp
+from qdialect.dialects.kept import KeptOp, kind_of
 from qdialect.dialects.tflite import TfliteNodeOp
-from qdialect.dialects.torch import TorchNodeOp
 from qdialect.ops import BlobAttr, ConstantOp, keys_of
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
@@ -30,9 +29,6 @@ from qdialect.workflows.target_report import TargetReport, target_report
 if TYPE_CHECKING:
     from qdialect.targets.base import Target
     from qdialect.workflows.taken import Taken
-
-
-_NODES = (NodeOp, TorchNodeOp, TfliteNodeOp, UnregisteredOp)
 
 
 @dataclass
@@ -221,7 +217,7 @@ def _name(op: Operation) -> str:
 
 
 def _classify(op: Operation, result: Inspection, unknown: dict[str, Unknown]) -> None:
-    if isinstance(op, _NODES):
+    if isinstance(op, KeptOp | UnregisteredOp):
         entry = unknown.setdefault(kind_of(op), Unknown(kind_of(op)))
         entry.count += 1
         entry.keys.extend(keys_of(op))
@@ -248,20 +244,6 @@ def _classify(op: Operation, result: Inspection, unknown: dict[str, Unknown]) ->
             result.mixed += 1
         else:
             result.float += 1
-
-
-def kind_of(op: Operation) -> str:
-    """What an op is called in the format that it is from."""
-    if isinstance(op, TfliteNodeOp):
-        return op.op.data
-    if isinstance(op, TorchNodeOp):
-        return op.target.data
-    if isinstance(op, UnregisteredOp):
-        return op.op_name.data
-    if not isinstance(op, NodeOp):
-        return op.name
-    domain = op.domain.data
-    return f"{domain}.{op.op_type.data}" if domain else op.op_type.data
 
 
 def _weigh(op: ConstantOp, ctx: QContext, blobs: dict[str, int], result: Inspection) -> None:

@@ -146,7 +146,7 @@ def load_kept(source: Path, kernels: Kernels) -> Model:
     """The model in a file with each op as the format has it, not as we read it: what runs it is
     the runtime of the format, op by op, or the interpreter of a dialect. For `kernels` see `load`.
     """
-    from qdialect.dialects.onnx import package
+    from qdialect.packages import package
     from qdialect.pipeline.plugins import Plugins
 
     session = Plugins().session(allow_unregistered=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, QError, Where
+from qdialect.packages import package
 from qdialect.quantization.output_parts import parts_of
 from qdialect.quantization.quality import Judge, PartQuality, Quality, db_text
 from qdialect.reference import output_names

@@ -23,8 +23,7 @@ from xdsl.ir import Attribute, Operation
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import narrowed_qparams
 from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp
-from qdialect.dialects.torch import TorchNodeOp
+from qdialect.dialects.kept import KeptOp, kind_of
 from qdialect.ops import ConstantOp
 from qdialect.quant import DCastOp, QCastOp, SCastOp, element_type, quant_element
 from qdialect.rewrite.remarks import location_text, name_text
@@ -98,7 +97,7 @@ def taken_of(module: ModuleOp, session: QContext, target: Target) -> Taken:
     for op in module.walk():
         if isinstance(op, _APART) or not _has_numbers(op):
             continue
-        name = _name(op)
+        name = kind_of(op)
         kind = kinds.setdefault(name, Kind(name))
         why = _judge(op, target, kind, session)
         if why is not None:
@@ -114,7 +113,7 @@ def taken_of(module: ModuleOp, session: QContext, target: Target) -> Taken:
 def _judge(op: Operation, target: Target, kind: Kind, session: QContext) -> str | None:
     """Count an op; why it is not taken, or None."""
     operands, results = ([v.type for v in values] for values in (op.operands, op.results))
-    if isinstance(op, NodeOp | TorchNodeOp | UnregisteredOp):
+    if isinstance(op, KeptOp | UnregisteredOp):
         kind.floats += 1
         kind.never += 1
         return "qdialect does not know it"
@@ -159,17 +158,9 @@ def _never(
 def _has_numbers(op: Operation) -> bool:
     """Whether an op has floats or codes, not indices and conditions only."""
     elements = (element_type(v.type) for v in (*op.operands, *op.results))
-    return isinstance(op, NodeOp | TorchNodeOp | UnregisteredOp) or any(
+    return isinstance(op, KeptOp | UnregisteredOp) or any(
         isinstance(element, AnyFloat) or quant_element(element) is not None for element in elements
     )
-
-
-def _name(op: Operation) -> str:
-    if isinstance(op, NodeOp):
-        return op.op_type.data
-    if isinstance(op, TorchNodeOp):
-        return op.target.data
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def _place(op: Operation) -> str:

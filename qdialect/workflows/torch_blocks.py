@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qdialect.dialects.onnx import package
 from qdialect.errors import UnsupportedError
 from qdialect.numerics.soft_rounding import SoftCodes, lower_codes
+from qdialect.packages import package
 from qdialect.quantization.reconstruction import Problem, SoftWeight
 
 if TYPE_CHECKING:

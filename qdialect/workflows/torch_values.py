@@ -12,8 +12,8 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from qdialect.dialects.onnx import package
 from qdialect.errors import UsageError
+from qdialect.packages import package
 from qdialect.quant import element_type, quant_element
 from qdialect.reference.quantize import load
 from qdialect.report.tables import LayerError

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from qdialect.context import new_context
-from qdialect.dialects.onnx import package
 from qdialect.errors import QError
 from qdialect.formats.mlir.read import read_module
 from qdialect.formats.onnx.write.engine import OrtEngine
 from qdialect.formats.onnx.write.model import write_model
 from qdialect.formats.onnx.write.node_times import executions
 from qdialect.ops.base import NNOp
+from qdialect.packages import package
 from qdialect.targets.onnxruntime_kernels import (
     CODES,
     DEQUANTIZE,

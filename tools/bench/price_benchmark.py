@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from qdialect.context import new_context
-from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, QError
 from qdialect.formats.mlir.read import read_module
 from qdialect.formats.onnx.write.engine import OrtEngine
 from qdialect.formats.onnx.write.exporter import Form
 from qdialect.formats.onnx.write.kernels import CLAMPS, KERNELS
 from qdialect.formats.onnx.write.model import write_model
+from qdialect.packages import package
 from qdialect.targets.price_table import Pair, Prices, PriceTable
 from tools.bench.kernel_benchmark import KernelBenchmark, Watch, unwatched
 

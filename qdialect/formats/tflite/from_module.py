@@ -18,14 +18,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import (
-    ARG_NAME,
-    GRAPH_NAME,
-    OUTPUTS,
-    RESULT_NAMES,
-    derived_outputs,
-    string_list,
-)
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.interface import ARG_NAME, GRAPH_NAME, OUTPUTS, RESULT_NAMES, derived_outputs
 from qdialect.dialects.tflite import (
     CONSTANT,
     FILE,

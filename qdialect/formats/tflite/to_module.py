@@ -34,15 +34,14 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import (
+from qdialect.dialects.attributes import string, strings
+from qdialect.dialects.interface import (
     ARG_NAME,
     DIMS,
     GRAPH_NAME,
     OUTPUTS,
     RESULT_NAMES,
     derived_outputs,
-    string,
-    strings,
 )
 from qdialect.dialects.tflite import (
     CONSTANT,

@@ -19,10 +19,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue, TypeAttribute
 
-from qdialect.dialects.onnx import package
 from qdialect.dialects.torch import TorchNodeOp, ValueAttr
 from qdialect.errors import QError
 from qdialect.ops.constants import element_name
+from qdialect.packages import package
 from qdialect.quant import element_type
 
 if TYPE_CHECKING:

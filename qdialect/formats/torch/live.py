@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from qdialect.dialects.onnx import package
 from qdialect.errors import InputError
 from qdialect.formats.torch.program import ELEMENT_TYPES, Program, Weight
 from qdialect.formats.torch.schema import SCHEMA, read_program
 from qdialect.formats.torch.subclasses import with_inner_tensors
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -38,7 +38,7 @@ from typing import Any
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import OUTPUTS
+from qdialect.dialects.interface import OUTPUTS
 from qdialect.numerics.contract import EXACT, Contract
 from qdialect.ops import (
     AddOp,

@@ -37,7 +37,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect import ops as nn
 from qdialect.analysis.codes import constant_values
 from qdialect.context import QContext
-from qdialect.dialects.onnx import OUTPUTS, NodeOp
+from qdialect.dialects.interface import OUTPUTS
+from qdialect.dialects.onnx import NodeOp
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant, shape_of
 from qdialect.ops.shapes import DYNAMIC

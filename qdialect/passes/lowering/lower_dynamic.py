@@ -34,7 +34,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect import ops as nn
 from qdialect.context import QContext
-from qdialect.dialects.onnx import OUTPUTS, NodeOp
+from qdialect.dialects.interface import OUTPUTS
+from qdialect.dialects.onnx import NodeOp
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import constant_array, constant_of, make_constant, shape_of
 from qdialect.ops.base import ranked

@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.behaviors.shapes import DYNAMIC
 from qdialect.context import QContext
-from qdialect.dialects.onnx import DIMS
+from qdialect.dialects.interface import DIMS
 from qdialect.ops import AddOp, shape_of
 from qdialect.profile.engines import Engine, open_engine
 from qdialect.profile.instrument import Instrumented, Observed

@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.channel_groups import find_groups
 from qdialect.behaviors import Behavior
 from qdialect.context import QContext
-from qdialect.dialects.onnx import strings
+from qdialect.dialects.attributes import strings
 from qdialect.numerics.channel_transforms import Term, least_factors
 from qdialect.ops import MulOp, keys_of, make_constant, shape_of
 from qdialect.ops.keys import KEY

@@ -19,7 +19,9 @@ from onnx_models import (
     unary,
 )
 
-from qdialect.dialects.onnx import ALIASES, OUTPUTS, string_list
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.interface import OUTPUTS
+from qdialect.dialects.onnx import ALIASES
 
 IMAGE = [2, 4, 8, 10]
 SIGNAL = [2, 4, 9]

@@ -18,8 +18,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qdialect.dialects.onnx import ProtoAttr, package, strings
+from qdialect.dialects.attributes import strings
+from qdialect.dialects.onnx import ProtoAttr
 from qdialect.formats.onnx.read.tensors import payload_of
+from qdialect.packages import package
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:

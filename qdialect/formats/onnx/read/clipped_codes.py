@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import integer_width, package
 from qdialect.formats.onnx.read.node import Node
+from qdialect.packages import package
 from qdialect.qparams.parameters import Storage
 from qdialect.quant import QCastOp, UniformType, element_type, quant_element, with_element
+from qdialect.quant.elements import integer_width
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.read.importer import Importer

@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import FLOATS
 from qdialect.errors import InputError
 from qdialect.formats.onnx.read.clipped_codes import clip_of_codes
 from qdialect.formats.onnx.read.movement import movable
@@ -24,6 +23,7 @@ from qdialect.formats.onnx.read.windows import (
 )
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import UniformType, element_type
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.read.importer import Importer

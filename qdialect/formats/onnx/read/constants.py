@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import SSAValue
 
-from qdialect.dialects.onnx import package
 from qdialect.formats.onnx.read.node import Node
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from onnx import TensorProto

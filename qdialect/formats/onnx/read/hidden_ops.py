@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from qdialect.dialects.onnx import package
 from qdialect.formats.onnx.read import quark_ops
 from qdialect.formats.onnx.read.qonnx_ops import QONNX_OPS
 from qdialect.formats.onnx.read.subgraphs import nested_nodes
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto

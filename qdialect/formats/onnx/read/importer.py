@@ -22,7 +22,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp, package, string
+from qdialect.dialects.attributes import string
+from qdialect.dialects.onnx import NodeOp
 from qdialect.formats.onnx.read.attributes import ir_attribute
 from qdialect.formats.onnx.read.graph_tensors import GraphTensors
 from qdialect.formats.onnx.read.load import LoadedModel, read_interface, read_keys
@@ -35,6 +36,7 @@ from qdialect.formats.ops_of_node import OpsOfNode
 from qdialect.ops import KEY
 from qdialect.ops.base import ranked
 from qdialect.ops.shapes import DYNAMIC
+from qdialect.packages import package
 from qdialect.quant import SCastOp, UniformType, element_type, storage_type, with_element
 from qdialect.weights import DTYPES
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.subgraphs import nested_nodes, subgraphs
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, GraphProto, ModelProto, NodeProto

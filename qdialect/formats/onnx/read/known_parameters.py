@@ -13,11 +13,11 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
-from qdialect.dialects.onnx import package
 from qdialect.formats.onnx.read.node import Node, is_stateful
 from qdialect.formats.onnx.read.probe import answers
 from qdialect.formats.onnx.read.quark_ops import DEQUANTIZE, QUANTIZE
 from qdialect.formats.onnx.read.subgraphs import subgraphs
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto

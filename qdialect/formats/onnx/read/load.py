@@ -16,7 +16,6 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, TypeVar
 
-from qdialect.dialects.onnx import package
 from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.bound import bound
 from qdialect.formats.onnx.read.hidden_ops import hide, hide_newer_ops, hide_unknown_ops, stand_in
@@ -26,6 +25,7 @@ from qdialect.formats.onnx.read.subgraphs import captured_names, subgraphs
 from qdialect.formats.onnx.read.tensors import TensorReader
 from qdialect.formats.onnx.read.wire import cut_out
 from qdialect.ops.key_metadata import IDENTITY, KEYS, KeyTable, identity_attribute
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorShapeProto, TypeProto, ValueInfoProto

@@ -26,23 +26,16 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import (
-    ALIASES,
+from qdialect.dialects.attributes import string, strings
+from qdialect.dialects.interface import (
     ARG_NAME,
-    DATA_TYPES,
     DIMS,
-    DOC,
     GRAPH_NAME,
-    MODEL,
     OUTPUTS,
-    PARAMS,
     RESULT_NAMES,
-    NodeOp,
     derived_outputs,
-    is_tensor,
-    string,
-    strings,
 )
+from qdialect.dialects.onnx import ALIASES, DATA_TYPES, DOC, MODEL, PARAMS, NodeOp
 from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.read.importer import Importer
 from qdialect.formats.onnx.read.known_parameters import KnownParameters
@@ -62,6 +55,7 @@ from qdialect.ops.base import ranked
 from qdialect.ops.keys import MODEL as IDENTITY_KEY
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import ARITHMETIC_KEY, IN_FLOATS, UniformType, element_type, with_element
+from qdialect.quant.elements import is_tensor
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TypeProto, ValueInfoProto

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import FLOATS
 from qdialect.errors import InputError
 from qdialect.formats.onnx.read import computed_shapes
 from qdialect.formats.onnx.read.node import Node
@@ -19,6 +18,7 @@ from qdialect.numerics.arithmetic import UNROUNDED
 from qdialect.ops.constants import constant_array, constant_of
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import DCastOp, UniformType, element_type
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.read.importer import Importer

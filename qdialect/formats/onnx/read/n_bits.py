@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import ELEMENTS, FLOATS, N_BITS
+from qdialect.dialects.onnx import ELEMENTS, N_BITS
 from qdialect.errors import InputError
 from qdialect.formats.onnx.read.compute import Results
 from qdialect.formats.onnx.read.node import Node
@@ -26,6 +26,7 @@ from qdialect.ops import KEY, make_constant
 from qdialect.qparams.levels import NORMAL_LEVELS
 from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, UniformType, element_type, with_element
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qdialect.dialects.onnx import package
 from qdialect.errors import InputError
 from qdialect.formats.onnx.read.load import LoadedModel, label
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from onnx import NodeProto

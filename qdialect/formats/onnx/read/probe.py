@@ -16,12 +16,13 @@ from xdsl.dialects.builtin import IntegerType, Signedness, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.onnx import DATA_TYPES, package
+from qdialect.dialects.onnx import DATA_TYPES
 from qdialect.errors import InputError
 from qdialect.formats.onnx.read.compute import Rule
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.types import extents, value_type
 from qdialect.ops.shapes import DYNAMIC
+from qdialect.packages import package
 from qdialect.quant import UniformType, element_type
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from qdialect.dialects.onnx import ELEMENTS, FLOATS, integer_width, is_tensor
+from qdialect.dialects.onnx import ELEMENTS
 from qdialect.errors import InputError
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.tensors import ELEMENT_NAMES
@@ -29,6 +29,7 @@ from qdialect.quant import (
     quant_element,
     with_element,
 )
+from qdialect.quant.elements import FLOATS, integer_width, is_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

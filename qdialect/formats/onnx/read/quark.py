@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import bf16, f16, f32
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import DATA_TYPES, ELEMENTS, NodeOp, is_tensor, package
+from qdialect.dialects.onnx import DATA_TYPES, ELEMENTS, NodeOp
 from qdialect.formats.onnx.read.attributes import ir_attribute
 from qdialect.formats.onnx.read.compute import Results
 from qdialect.formats.onnx.read.node import Node
@@ -25,7 +25,9 @@ from qdialect.formats.onnx.read.quantization import (
     storage_name,
     under,
 )
+from qdialect.packages import package
 from qdialect.quant import DCastOp, QCastOp, UniformType, element_type, with_element
+from qdialect.quant.elements import is_tensor
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.read.importer import Importer

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute
 
-from qdialect.dialects.onnx import package
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.quantization import shape_of
 from qdialect.ops.shapes import DYNAMIC
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from onnx import NodeProto

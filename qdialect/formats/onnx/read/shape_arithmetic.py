@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import TensorType, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.dialects.onnx import package
 from qdialect.formats.extents import MOST, Numbers
 from qdialect.formats.onnx.read.node import Node
 from qdialect.formats.onnx.read.shape_values import FUNCTIONS
 from qdialect.formats.onnx.read.subgraphs import captured_names
 from qdialect.formats.onnx.read.types import value_type
 from qdialect.ops import ConstantOp
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from qdialect.formats.onnx.read.importer import Importer

@@ -24,12 +24,14 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qdialect.dialects.onnx import ELEMENTS, STRING, integer_width, package
+from qdialect.dialects.onnx import ELEMENTS, STRING
 from qdialect.errors import InputError, Where
 from qdialect.ops import BlobAttr, ConstantOp
 from qdialect.ops.base import ranked
 from qdialect.ops.constants import INLINE_LIMIT, Payload, element_name
+from qdialect.packages import package
 from qdialect.quant import UniformType
+from qdialect.quant.elements import integer_width
 from qdialect.weights import DTYPES, Blob, BlobStore, is_possible, within
 
 if TYPE_CHECKING:

@@ -15,10 +15,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qdialect.dialects.onnx import ELEMENTS, OpaqueType, is_tensor, package
+from qdialect.dialects.onnx import ELEMENTS, OpaqueType
 from qdialect.ops.base import ranked
 from qdialect.ops.shapes import DYNAMIC
+from qdialect.packages import package
 from qdialect.quant import element_type
+from qdialect.quant.elements import is_tensor
 
 if TYPE_CHECKING:
     from onnx import TensorShapeProto, TypeProto

@@ -16,22 +16,16 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, SSAValue
 
-from qdialect.dialects.onnx import (
-    DATA_TYPES,
-    MODEL,
-    NodeOp,
-    OpaqueType,
-    ProtoAttr,
-    integer_width,
-    package,
-    strings,
-)
+from qdialect.dialects.attributes import strings
+from qdialect.dialects.onnx import DATA_TYPES, MODEL, NodeOp, OpaqueType, ProtoAttr
 from qdialect.formats.onnx.write.graph import bytes_of, node_attribute
 from qdialect.formats.onnx.write.header import opset_imports, value_info
 from qdialect.formats.onnx.write.inner_graphs import graphs_in, graphs_of
 from qdialect.formats.onnx.write.nodes import rename
 from qdialect.ops import constant_array, constant_of
+from qdialect.packages import package
 from qdialect.quant import element_type
+from qdialect.quant.elements import integer_width
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import AnyFloat, DictionaryAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.dialects.onnx import DATA_TYPES, MODEL, NodeOp, is_tensor, package
+from qdialect.dialects.onnx import DATA_TYPES, MODEL, NodeOp
 from qdialect.engines.child import NUMBERS, Child, Refusal
 from qdialect.engines.model_child import NARROW, OrtModel
 from qdialect.errors import InputError, QError, Where
@@ -27,7 +27,9 @@ from qdialect.formats.onnx.write.header import DEFAULT_OPSET, opset_imports, val
 from qdialect.formats.onnx.write.narrow_values import as_array, onnx_code, packed
 from qdialect.ops.base import ranked
 from qdialect.ops.shapes import Shape, ShapeError
+from qdialect.packages import package
 from qdialect.quant import element_type
+from qdialect.quant.elements import is_tensor
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:

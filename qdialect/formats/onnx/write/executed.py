@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from qdialect.dialects.onnx import package
 from qdialect.formats.onnx.write.engine import OrtEngine
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from onnx import ModelProto

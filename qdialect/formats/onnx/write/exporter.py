@@ -20,13 +20,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import (
-    DATA_TYPES,
-    OUTPUTS,
-    derived_outputs,
-    integer_width,
-    string_list,
-)
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.interface import OUTPUTS, derived_outputs
+from qdialect.dialects.onnx import DATA_TYPES
 from qdialect.dialects.torch import TorchNodeOp
 from qdialect.errors import InputError, UnsupportedError
 from qdialect.formats.onnx.write.graph import GraphWriter, bytes_of
@@ -51,6 +47,7 @@ from qdialect.ops.key_metadata import KeyTable
 from qdialect.ops.locations import op_where
 from qdialect.qparams.parameters import QParams
 from qdialect.quant import DCastOp, QCastOp, cast_rounding, element_type, quant_element
+from qdialect.quant.elements import integer_width
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.ir import Operation, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import PARAMS, package, string_list
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.onnx import PARAMS
 from qdialect.ops import NNOp, constant_array, constant_of, keys_of, shape_of
 from qdialect.ops.component_keys import Keys, inner_keys, role_keys
 from qdialect.ops.declare import DECLARED
 from qdialect.ops.shapes import DYNAMIC
+from qdialect.packages import package
 from qdialect.quant import UniformType, element_type, quant_element
 
 if TYPE_CHECKING:

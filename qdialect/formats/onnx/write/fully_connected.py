@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.dialects.onnx import AT_LOAD, PARAMS, STORED_TRANSPOSED, string_list
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.onnx import AT_LOAD, PARAMS, STORED_TRANSPOSED
 from qdialect.formats.onnx.write.float_ops import Call
 from qdialect.formats.onnx.write.quantization import (
     along_one,

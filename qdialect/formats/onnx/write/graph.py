@@ -17,9 +17,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qdialect.dialects.onnx import ProtoAttr, package, string_list
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.onnx import ProtoAttr
 from qdialect.errors import InputError
 from qdialect.ops import BlobAttr
+from qdialect.packages import package
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:

@@ -17,12 +17,13 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute
 
-from qdialect.dialects.onnx import MODEL, OpaqueType, package
+from qdialect.dialects.onnx import MODEL, OpaqueType
 from qdialect.errors import UnsupportedError, Where
 from qdialect.formats.onnx.read.hidden_ops import newest_version
 from qdialect.formats.onnx.write.opsets import changed_node, opset_for
 from qdialect.ops.key_metadata import IDENTITY, KEYS, KeyTable, identity_text
 from qdialect.ops.keys import MODEL as IDENTITY_KEY
+from qdialect.packages import package
 from qdialect.quant import UniformType, quant_element
 from qdialect.quant.interface_metadata import QPARAMS, interface_text
 from qdialect.weights import BlobStore

@@ -21,15 +21,9 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import (
-    ARG_NAME,
-    DIMS,
-    DOC,
-    GRAPH_NAME,
-    RESULT_NAMES,
-    package,
-    string_list,
-)
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.interface import ARG_NAME, DIMS, GRAPH_NAME, RESULT_NAMES
+from qdialect.dialects.onnx import DOC
 from qdialect.errors import InputError, QError, UnsupportedError, UsageError
 from qdialect.formats.onnx.write.exporter import Exporter, Form
 from qdialect.formats.onnx.write.graph import GraphWriter
@@ -45,6 +39,7 @@ from qdialect.formats.onnx.write.shields import shield
 from qdialect.formats.onnx.write.table import RENAMES, may_defer, write
 from qdialect.formats.onnx.write.written import Written
 from qdialect.ops.locations import op_where
+from qdialect.packages import package
 
 
 def write_model(

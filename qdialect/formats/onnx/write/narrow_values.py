@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qdialect.dialects.onnx import package
 from qdialect.engines.model_child import NARROW
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

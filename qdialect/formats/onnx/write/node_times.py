@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qdialect.dialects.onnx import package
 from qdialect.formats.onnx.write.engine import OrtEngine
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import StringAttr, UnrealizedConversionCastOp
 from xdsl.ir import SSAValue
 
-from qdialect.dialects.onnx import AT_LOAD, DATA_TYPES, DOC, PARAMS, NodeOp, is_tensor, string_list
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.onnx import AT_LOAD, DATA_TYPES, DOC, PARAMS, NodeOp
 from qdialect.formats.onnx.write.accumulators import write_scaled
 from qdialect.formats.onnx.write.graph import node_attribute
 from qdialect.formats.onnx.write.inner_graphs import domains_in
@@ -25,6 +26,7 @@ from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ConstantOp, TableOp, constant_array, constant_of, shape_of
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
+from qdialect.quant.elements import is_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from qdialect.dialects.onnx import NodeOp, package
+from qdialect.dialects.onnx import NodeOp
 from qdialect.formats.onnx.write import narrow_scales
 from qdialect.formats.onnx.write.block_tables import is_packed_table, packed_table
 from qdialect.formats.onnx.write.inner_graphs import graphs_in, graphs_of
 from qdialect.formats.onnx.write.n_bits import is_packed_weight, packed_weight
 from qdialect.formats.onnx.write.quantization import required_opset
 from qdialect.ops import MAX_POOLS, AveragePoolOp, ConstantOp, NNOp, WindowOp, shape_of
+from qdialect.packages import package
 from qdialect.quant import DCastOp, quant_element
 from qdialect.weights import BlobStore
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 
-from qdialect.dialects.onnx import EXTERNAL_DATA, MODEL, package
+from qdialect.dialects.onnx import EXTERNAL_DATA, MODEL
 from qdialect.errors import InputError, Where
 from qdialect.formats.onnx.write.external_data import without_weights
 from qdialect.formats.onnx.write.written import Written
+from qdialect.packages import package
 from qdialect.weights import (
     Load,
     abandoned,

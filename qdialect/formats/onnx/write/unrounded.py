@@ -16,7 +16,7 @@ from __future__ import annotations
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from qdialect.dialects.onnx import package
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

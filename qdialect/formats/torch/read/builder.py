@@ -9,7 +9,8 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, NameLoc, TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import ELEMENTS, NodeOp, string
+from qdialect.dialects.attributes import string
+from qdialect.dialects.onnx import ELEMENTS, NodeOp
 from qdialect.errors import InputError
 from qdialect.formats.extents import Extent
 from qdialect.formats.ops_of_node import OpsOfNode

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import SSAValue
 
-from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.formats.torch.read.repeats import expanded
 from qdialect.formats.torch.read.rows import Results, Rule, result
 from qdialect.formats.torch.read.sizes import run_time_number
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from qdialect.formats.torch.read.importer import Importer

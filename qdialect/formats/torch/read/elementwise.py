@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.formats.torch.read.rows import Results, Rule, result, unread
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from qdialect.formats.torch.read.importer import Importer

@@ -10,10 +10,10 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.formats.torch.read.rows import Results, Rule, axis, result
 from qdialect.quant import element_type
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from qdialect.formats.torch.read.importer import Importer

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.extents import Extent
 from qdialect.formats.torch.program import Node, Program, Ref, Weight
 from qdialect.formats.torch.read.builder import Builder
 from qdialect.formats.torch.read.sizes import reshaped, run_time_number
 from qdialect.quant import UniformType, element_type
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,18 +24,16 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.context import QContext
-from qdialect.dialects.onnx import (
+from qdialect.dialects.attributes import string, strings
+from qdialect.dialects.interface import (
     ARG_NAME,
     DIMS,
     GRAPH_NAME,
-    MODEL,
     OUTPUTS,
     RESULT_NAMES,
-    NodeOp,
     derived_outputs,
-    string,
-    strings,
 )
+from qdialect.dialects.onnx import MODEL, NodeOp
 from qdialect.errors import InputError
 from qdialect.formats.extents import Extent
 from qdialect.formats.torch.functional import MALFORMED, functional

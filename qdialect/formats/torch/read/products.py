@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.extents import Extent, broadcast
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.formats.torch.read.builder import static
@@ -16,6 +15,7 @@ from qdialect.formats.torch.read.masks import causal_mask
 from qdialect.formats.torch.read.pooling import batched, unbatched
 from qdialect.formats.torch.read.rows import Results, pair, result
 from qdialect.ops.shapes import DYNAMIC
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from qdialect.formats.torch.read.importer import Importer

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
-from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.torch.program import Ref
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from qdialect.formats.torch.read.importer import Importer

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.torch.program import ElementType, Node, Ref
 from qdialect.formats.torch.read import run_time
 from qdialect.formats.torch.read.parameters import SPELLINGS, Grid, known, qparams, storage
@@ -30,6 +29,7 @@ from qdialect.quant import (
     storage_type,
     with_element,
 )
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.ir import SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import strings
+from qdialect.dialects.attributes import strings
 from qdialect.formats.extents import Extent
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.formats.torch.read.builder import static

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.extents import Extent, product
 from qdialect.formats.torch.program import Node
 from qdialect.formats.torch.read.arithmetic import truth
@@ -17,6 +16,7 @@ from qdialect.formats.torch.read.builder import static
 from qdialect.formats.torch.read.rows import Results, Rule, axis, result
 from qdialect.ops.base import ranked
 from qdialect.quant import element_type
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from qdialect.formats.torch.read.importer import Importer

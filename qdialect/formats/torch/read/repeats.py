@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.extents import Extent, broadcast, product
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.formats.torch.read.builder import static
@@ -18,6 +17,7 @@ from qdialect.formats.torch.read.rows import Results, Rule, axis, pair, result
 from qdialect.formats.torch.read.sizes import run_time_shape
 from qdialect.ops.shapes import DYNAMIC
 from qdialect.quant import element_type
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

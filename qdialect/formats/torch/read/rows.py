@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import SSAValue
 
-from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.torch.program import Node, Ref
 from qdialect.ops.declare import AtenRow
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from qdialect.formats.torch.read.importer import Importer

@@ -15,13 +15,14 @@ from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f32, i8, 
 from xdsl.ir import Attribute, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import DATA_TYPES, FLOATS, NodeOp
+from qdialect.dialects.onnx import DATA_TYPES, NodeOp
 from qdialect.formats.torch.program import ElementType, Node, Ref
 from qdialect.formats.torch.read.chosen import Scale
 from qdialect.formats.torch.read.parameters import SPELLINGS
 from qdialect.formats.torch.read.rows import Results, Rule
 from qdialect.ops import constant_array, constant_of, shape_of
 from qdialect.quant import DCastOp, UniformType, element_type, quant_element, with_element
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from qdialect.formats.torch.read.importer import Importer

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import TensorType, i64
 from xdsl.ir import BlockArgument, SSAValue
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import is_tensor
 from qdialect.formats.extents import Extent, product, reshape_entries
 from qdialect.ops.base import ranked, tensor_type
+from qdialect.quant.elements import is_tensor
 
 if TYPE_CHECKING:
     from qdialect.formats.torch.read.builder import Builder

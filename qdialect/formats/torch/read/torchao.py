@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import f32
 
 from qdialect import ops as nn
-from qdialect.dialects.onnx import FLOATS
 from qdialect.formats.torch.program import ElementType, Node, Ref
 from qdialect.formats.torch.read import run_time
 from qdialect.formats.torch.read.parameters import SPELLINGS, Grid, known, qparams, storage
 from qdialect.formats.torch.read.quantized import codes, quantized
 from qdialect.formats.torch.read.rows import Results, Rule
 from qdialect.qparams import Storage
+from qdialect.quant.elements import FLOATS
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue

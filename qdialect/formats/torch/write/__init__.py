@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qdialect.dialects.onnx import package
+from qdialect.packages import package
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule

@@ -17,7 +17,8 @@ from torch.nn import functional as F
 from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Attribute
 
-from qdialect.dialects.onnx import ELEMENTS, NodeOp, OpaqueType, ProtoAttr, package, string_list
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.onnx import ELEMENTS, NodeOp, OpaqueType, ProtoAttr
 from qdialect.dialects.torch import TorchNodeOp
 from qdialect.errors import UnsupportedError, Where
 from qdialect.formats.torch.evaluate import argument_of, flattened, overload_of
@@ -26,6 +27,7 @@ from qdialect.formats.torch.write.rows import Properties, Results
 from qdialect.formats.torch.write.tensor_types import broadcast_to, inner_dtype, integers
 from qdialect.ops.base import to_python
 from qdialect.ops.locations import op_where
+from qdialect.packages import package
 from qdialect.quant import element_type
 from qdialect.weights import BlobStore
 

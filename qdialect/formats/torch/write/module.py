@@ -16,7 +16,9 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.behaviors.shapes import shape_of
-from qdialect.dialects.onnx import RESULT_NAMES, NodeOp, string_list
+from qdialect.dialects.attributes import string_list
+from qdialect.dialects.interface import RESULT_NAMES
+from qdialect.dialects.onnx import NodeOp
 from qdialect.dialects.torch import TorchNodeOp
 from qdialect.errors import QError, UnsupportedError, Where
 from qdialect.formats.torch.write import casts
