@@ -143,7 +143,6 @@ def risk(module: Operation, session: QContext) -> str:
 
 
 def _codes(session: QContext, value: SSAValue, params: QParams) -> tuple[int, int]:
-    """From where to where codes are."""
     known = ranges(session).of(value)
     if known is None:
         return params.storage.min, params.storage.max

@@ -450,7 +450,6 @@ def _is_float(value: SSAValue) -> bool:
 
 
 def _computes_floats(op: Operation, behavior: Behavior) -> bool:
-    """Whether what an op computes with, and what it gives, is floats."""
     plain = PortKind.PLAIN
     numbers = [v for n, v in enumerate(op.operands) if behavior.operand_port(n).kind is not plain]
     return all(_is_float(value) for value in (*numbers, *op.results))

@@ -99,7 +99,6 @@ def with_shields(behavior: Behavior) -> Behavior:
 def _shielded_fields(
     declared: Behavior | Accumulator, owner: str, answer: Callable[[str], Answer]
 ) -> dict[str, Any]:
-    """The fields of `declared` that are functions, shielded."""
     functions = {f.name: getattr(declared, f.name) for f in dataclass_fields(declared)}
     return {
         name: shielded(function, owner, Hook(name, *answer(name)), _ALLOWED.get(name, ()))

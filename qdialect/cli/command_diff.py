@@ -102,7 +102,6 @@ def report_first_apart(model: api.Model, engine: str, other: str, inputs: Inputs
 
 
 def _samples(a: api.Model, b: api.Model, data: str | None, count: int) -> Sequence[Inputs]:
-    """The first samples of the data, or random ones."""
     from qdialect.workflows.calibrate import open_data
 
     if data is None:

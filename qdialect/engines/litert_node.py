@@ -101,7 +101,6 @@ def _refused(name: str, reason: str, notes: Sequence[str] = ()) -> QError:
 
 
 def _engine(op: TfliteNodeOp) -> str:
-    """The kernels of an op."""
     found: Attribute | None = op.attributes.get(KERNEL)
     parent: Operation | None = op
     while found is None and parent is not None:

@@ -154,7 +154,6 @@ _ITEM = re.compile(r"-?\d+")
 
 
 def _results(said: str, kinds: Sequence[Tensor], samples: int) -> list[list[Array]]:
-    """What was printed, as arrays."""
     parts = said.split("Unranked Memref ")[1:]
     if len(parts) != len(kinds) * samples:
         raise InputError(

@@ -176,7 +176,6 @@ class _Function(Generic[E]):
         return LaidOut(shape, identity_order(len(shape)), params, after)
 
     def _returned(self, e: E, op: Operation, known: Mapping[SSAValue, LaidOut]) -> list[SSAValue]:
-        """What the function gives."""
         self.result_qparams = [qparams_of(value) for value in op.operands]
         found: list[SSAValue] = []
         try:

@@ -78,7 +78,6 @@ def _type_at(line: str, column: int) -> tuple[int, int] | None:
 
 
 def _closing(line: str, position: int) -> int | None:
-    """Behind the bracket that closes the one at `position`."""
     depth = 0
     for at in range(position, len(line)):
         if line[at] == "<":

@@ -198,7 +198,6 @@ class _Reader:
             self._begin(word, Span(start, start + len(word)))
 
     def _begin(self, name: str, span: Span) -> None:
-        """An op of this name begins."""
         region = self.regions[-1]
         if region.op:
             region.results = []
@@ -319,7 +318,6 @@ class _Reader:
             region.symbol.body = number
 
     def _is_list(self, start: int) -> bool:
-        """Whether a brace is in a list of regions: `({`, `}, {`."""
         return self.text[max(0, start - 16) : start].rstrip()[-1:] in ("(", ",")
 
     def _close(self, end: int) -> None:

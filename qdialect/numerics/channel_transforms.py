@@ -90,7 +90,6 @@ class RoundedValue:
     powers: Array = field(default_factory=_ones)
 
     def loss(self, logs: Array, p: int | None) -> tuple[float, Array]:
-        """See `Term`."""
         own = self._own(logs)
         with np.errstate(divide="ignore"):
             above, below = (np.log(self._reach(ends)) for ends in (self.high, -self.low))
@@ -111,7 +110,6 @@ class RoundedValue:
         return float(value), _gathered(self.labels, value * slope * self.powers, len(logs))
 
     def smoothed(self, count: int, alpha: float) -> Array | None:
-        """See `Term`."""
         reach = np.maximum(self._reach(self.high), self._reach(-self.low))
         if not reach.any():
             return None
@@ -143,7 +141,6 @@ class RoundedRows:
     powers: Array = field(default_factory=_ones)
 
     def loss(self, logs: Array, p: int | None) -> tuple[float, Array]:
-        """See `Term`."""
         own = logs[self.labels] * self.powers
         rows = self.magnitudes * np.exp(-own)
         largest, by_row = _largest_of_rows(rows, p)
@@ -159,7 +156,6 @@ class RoundedRows:
         return value, _gathered(self.labels, slope * self.powers, len(logs))
 
     def smoothed(self, count: int, alpha: float) -> Array | None:
-        """See `Term`."""
         most = self.magnitudes.max(axis=0, initial=0.0)
         if not most.any():
             return None
@@ -294,7 +290,6 @@ def _turned(slope: Array, moves: Sequence[tuple[Array, Array]]) -> Array:
 
 
 def _gathered(labels: Labels, slopes: Array, count: int) -> Array:
-    """The sum of slopes of each class."""
     return np.bincount(labels, slopes, count).astype(np.float64)
 
 

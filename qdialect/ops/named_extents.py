@@ -117,7 +117,6 @@ def _entry(extent: int | str) -> Attribute:
 
 
 def _set(argument: BlockArgument, name: str, value: Attribute) -> None:
-    """Set an attribute of a function's argument."""
     function = cast("FuncOp", argument.block.parent_op())
     assert function.arg_attrs is not None
     entries = list(function.arg_attrs.data)

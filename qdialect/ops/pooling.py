@@ -248,7 +248,6 @@ class AvgPool3DOp(AveragePoolOp, Window3DOp):
 
 
 def _area(op: Operation) -> int:
-    """Elements of one channel."""
     return prod(shape_of(op.operands[0])[2:])
 
 

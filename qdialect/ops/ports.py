@@ -224,7 +224,6 @@ def bias_refusal(lhs: QParams, rhs: QParams, bias: QParams, repeats: int = 1) ->
 
 
 def _singles(values: list[float]) -> bytes | list[float]:
-    """All nearest float32."""
     try:
         return struct.pack(f"<{len(values)}f", *values)
     except OverflowError:

@@ -233,7 +233,6 @@ def _note(value: _Value, index: int, low: float, high: float) -> None:
 
 
 def _as_vector(array: NDArray[Any]) -> NDArray[np.float32]:
-    """The elements as float32, in a row."""
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(array, np.float32).reshape(-1)
 

@@ -62,7 +62,6 @@ class NumpyEngine:
         )
 
     def run(self, inputs: Arrays) -> Iterator[Observation]:
-        """See `Engine`."""
         for name, keys in self._arguments.items():
             yield keys, inputs[name]
         self._seen.clear()
@@ -94,7 +93,6 @@ class RuntimeEngine:
             self._parts.append((OrtEngine(part, optimize=False), keys[start:end]))
 
     def run(self, inputs: Arrays) -> Iterator[Observation]:
-        """See `Engine`."""
         for name, keys in self._arguments.items():
             yield keys, inputs[name]
         for engine, keys in self._parts:

@@ -248,7 +248,6 @@ def _is_unicode(text: str) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """A value for an error: not all of a long one."""
     try:
         text = json.dumps(value)
     except RecursionError:

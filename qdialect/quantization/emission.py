@@ -102,7 +102,6 @@ def _sum_pair(op: Operation, params: QParams) -> None:
 
 
 def _use_pair(op: Operation, index: int, params: QParams) -> None:
-    """Casts on one operand of an op."""
     value, block = op.operands[index], op.parent
     assert block is not None
     codes, real = cast_pair(value, params, op)

@@ -390,7 +390,6 @@ class _Assignment:
         return found
 
     def _weight_domain(self, op: Operation, index: int) -> tuple[Storage, tuple[Scales, ...]]:
-        """The storage of weights, and sets that their scales are of."""
         preferred = self.recipe.integer_weights
         stored = with_storages(self.domains.operand(op, index), preferred)
         domain, storage = stored[0] if stored else (ANY_DOMAIN, preferred)
@@ -596,7 +595,6 @@ class _Assignment:
         return Refusal("target", f"{self.session.target.name}: {reason}")
 
     def _sums(self, op: Operation, acc: Accumulator) -> QParams:
-        """The qparams of the sums of products."""
         sides: list[QParams] = []
         for index in (acc.lhs, acc.rhs):
             constant = self.grids.constants.get((op, index))

@@ -137,7 +137,6 @@ def _needed(ops: Sequence[Operation], constants: Mapping[Operation, int]) -> lis
 
 
 def _reads(op: Operation) -> Iterable[SSAValue]:
-    """What an op and the ops inside it read."""
     for each in op.walk():
         yield from each.operands
 
@@ -173,7 +172,6 @@ def _size(value: SSAValue) -> int:
 
 
 def _inside(op: Operation, block: Block) -> Operation:
-    """The op of a block that an op is, or is in."""
     while op.parent is not block:
         above = op.parent_op()
         assert above is not None

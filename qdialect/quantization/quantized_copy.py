@@ -72,7 +72,6 @@ def _mapped(
     values: Mapping[SSAValue, SSAValue],
     floats: Collection[tuple[Operation, int]],
 ) -> Grids:
-    """Grids of the values and ops of a copy."""
     return Grids(
         {values[value]: params for value, params in grids.qparams.items()},
         dict.fromkeys(values[value] for value in grids.pairs),

@@ -160,7 +160,6 @@ def _function(
 
 
 def _constant(op: Operation) -> bool:
-    """Whether an op is a constant, or the numbers of one in codes."""
     if isinstance(op, DCastOp):
         return isinstance(op.input.owner, Operation) and _constant(op.input.owner)
     return op.has_trait(ConstantLike)

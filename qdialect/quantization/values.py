@@ -339,7 +339,6 @@ class Values:
                 yield op.operands[n], found
 
     def _number(self, value: SSAValue) -> float | None:
-        """The one number that a constant has, or None."""
         array = real_array(value, self.ctx.blobs)
         if array is None or not array.size or (array != array.flat[0]).any():
             return None

@@ -94,7 +94,6 @@ class Quadratic(NamedTuple):
     descent: bool
 
     def solved(self) -> Codes:
-        """See `Problem`."""
         hessian = damped(self.hessian)
         codes = gptq(self.rows, self.grid, hessian)
         return descend(self.rows, self.grid, hessian, codes) if self.descent else codes
@@ -107,7 +106,6 @@ class Soft(NamedTuple):
     expected: Expected
 
     def solved(self) -> Codes:
-        """See `Problem`."""
         rows, grid = self.start.rows, self.start.grid
         return softly_rounded(rows, grid, self.expected, self.start.solved())
 

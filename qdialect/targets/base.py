@@ -506,7 +506,6 @@ class Target:
 
 
 def _is_constant(owner: Any) -> bool:
-    """Whether a value is a constant, or a constant dequantized."""
     name = getattr(owner, "name", "")
     if name == "quant.dcast":
         return _is_constant(owner.operands[0].owner)

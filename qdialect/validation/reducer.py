@@ -134,7 +134,6 @@ def _results(op: Operation) -> list[SSAValue]:
 
 
 def _without_others(function: FuncOp) -> bool:
-    """Erase the other functions of the module."""
     module = function.parent_op()
     assert isinstance(module, ModuleOp)
     others = [op for op in module.ops if op is not function]
@@ -145,7 +144,6 @@ def _without_others(function: FuncOp) -> bool:
 
 
 def _return_only(function: FuncOp, values: Sequence[SSAValue]) -> bool:
-    """Return these values."""
     last = _return(function)
     if not values or list(last.operands) == list(values):
         return False
@@ -155,7 +153,6 @@ def _return_only(function: FuncOp, values: Sequence[SSAValue]) -> bool:
 
 
 def _make_arguments(ops: Sequence[Operation], function: FuncOp) -> bool:
-    """Make the results of these ops arguments of the function."""
     inside = set(ops)
     block = function.body.block
     names = function.arg_attrs

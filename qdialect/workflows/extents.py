@@ -112,7 +112,6 @@ class Extents:
         self.doubts = 0
 
     def _reached(self) -> Iterator[Operation]:
-        """The ops that a symbol reaches."""
         for value, dims in zip(self._block.args, self._arguments, strict=True):
             self._reach[value] = frozenset(n for n in dims if isinstance(n, str))
         for op in self._block.ops:
@@ -275,7 +274,6 @@ class Extents:
         return operands, results
 
     def _settled(self, value: SSAValue) -> Known:
-        """A value that no symbol reaches."""
         if value not in self._constants:
             op, array, shape = value.owner, None, _shape(value)
             if isinstance(op, ConstantOp) and _is_followed(value, shape):
@@ -416,7 +414,6 @@ def _targets(op: Operation, operands: Sequence[Known]) -> list[int]:
 
 
 def _integers(attribute: Attribute | None) -> list[int]:
-    """The integers of an attribute."""
     if not isinstance(attribute, DenseArrayBase | IntegerAttr):
         return []
     value: Any = to_python(cast("Attribute", attribute))

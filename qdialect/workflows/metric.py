@@ -124,7 +124,6 @@ def _number(
     expected: Sequence[Arrays],
     actual: Sequence[Arrays],
 ) -> float:
-    """What a metric gives, if that is a number."""
     try:
         found = cast("Any", function(feeds, expected, actual))
     except InputError:

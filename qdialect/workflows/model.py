@@ -59,7 +59,6 @@ class Model:
         return module_text(self.module, self.ctx)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
         from qdialect.workflows.inspect import module_html
 
         return module_html(self.module, self.ctx)
@@ -336,7 +335,6 @@ def _has_ours(module: ModuleOp) -> bool:
 
 
 def _is_exact(model: Model) -> bool:
-    """Whether all rewrites of a model were exact."""
     return all(bound.contract == "exact" for bound in model.ctx.remarks.outputs)
 
 

@@ -291,7 +291,6 @@ class FileOptimization:
 
     @property
     def _may_copy(self) -> bool:
-        """Whether the original may be what is written, as it is."""
         means = self.model is None or self.model.source is not None
         return means and self.source.suffix == self.path.suffix in (".onnx", *TFLITE)
 

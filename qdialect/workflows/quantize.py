@@ -271,7 +271,6 @@ class Quantization:
         )
 
     def _check_caches(self) -> None:
-        """InputError (`no-cache`) for a model that has none."""
         function = self.model.function()
         found, refused = find_caches(function, self.model.ctx)
         if not found:

@@ -59,7 +59,6 @@ def _is_tflite(model: Model) -> bool:
 
 
 def _in_litert(model: Model, engine: str) -> Run:
-    """A model that is no file of LiteRT's in it, as the file that is written of it."""
     from qdialect.engines.litert import DEFAULT, InChild, by_name
     from qdialect.workflows.model import write_tflite
 

@@ -49,7 +49,6 @@ class TorchBlocks:
         self._steps = steps
 
     def solved(self, problem: Problem) -> Sequence[Codes]:
-        """See `Solver`."""
         from qdialect.formats.torch.write import torch_module
 
         start = [weight.start for weight in problem.weights]

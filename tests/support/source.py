@@ -176,11 +176,26 @@ def inherits_docstring(found: Definition) -> bool:
     return any(getattr(member, "__doc__", None) for member in bases)
 
 
+def promised() -> set[str]:
+    """The documented methods of protocols: a class that has them repeats no docstring."""
+    return {
+        method.name
+        for tree in trees().values()
+        for kind in ast.walk(tree)
+        if isinstance(kind, ast.ClassDef) and "Protocol" in map(ast.unparse, kind.bases)
+        for method in kind.body
+        if isinstance(method, ast.FunctionDef) and ast.get_docstring(method)
+    }
+
+
 def without_docstring() -> dict[str, list[str]]:
     """Of each room, the places of the public definitions without a docstring."""
     found: dict[str, list[str]] = {}
+    protocols = promised()
     for one in public_definitions():
-        if not one.documented and not inherits_docstring(one):
+        owner, _, name = one.name.rpartition(".")
+        inherits = inherits_docstring(one) or bool(owner and name in protocols)
+        if not one.documented and not inherits:
             place = f"{one.module}:{one.line} {one.name}"
             found.setdefault(part_of(one.module), []).append(place)
     return found

@@ -230,7 +230,6 @@ def _text(cursor: Cursor, strings: list[str | bytes]) -> str:
 def _dialects(
     cursor: Cursor, strings: list[str | bytes], version: int
 ) -> tuple[list[str], list[OpName]]:
-    """The names of all dialects and ops."""
     dialects: list[str] = []
     for _ in range(cursor.count()):
         if version < DIALECT_VERSIONS:

@@ -48,7 +48,6 @@ _FLOATS: dict[str, Attribute] = {kind.name: kind() for kind in get_args(AnyFloat
 
 
 def _float(name: str) -> Attribute:
-    """The float type of this name."""
     return _FLOATS[name]
 
 

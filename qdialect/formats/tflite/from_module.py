@@ -200,7 +200,6 @@ class _Graph:
         return found
 
     def _add(self, value: SSAValue, name: str, owner: Operation) -> Tensor:
-        """A new tensor for a value."""
         tensor = self._typed(value.type, self._name(value, name), owner)
         self._numbers[value] = self._append(tensor)
         return tensor

@@ -316,7 +316,6 @@ class _Reader:
         return found
 
     def _numbers(self, place: str, given: Any, count: int, least: int = 0) -> list[int]:
-        """Numbers of tensors."""
         numbers: list[int] = [] if given is None else given.tolist()
         for number in numbers:
             if not least <= number < count:

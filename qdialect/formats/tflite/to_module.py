@@ -308,7 +308,6 @@ class _Function:
         return same and given.sparsity is not None and given.type == made.type
 
     def _mark(self, node: TfliteNodeOp, op: Operator, own: str) -> None:
-        """What is not as it is in most files."""
         needed = 1
         if not op.is_custom:
             values = [self._known(number) for number in op.inputs]

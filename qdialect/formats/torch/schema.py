@@ -235,7 +235,6 @@ def _is_contiguous(shape: tuple[Extent, ...], strides: tuple[Extent, ...]) -> bo
 
 
 def _only(entry: Json) -> tuple[str, Any]:
-    """The kind and the value of an entry."""
     filled = [(key, value) for key, value in entry.items() if value is not None] or [*entry.items()]
     if len(filled) != 1:
         raise ValueError(f"an entry has {len(filled)} kinds, not one")

@@ -128,7 +128,6 @@ def _logical(name: Logic) -> Form:
 
 
 def _clip(w: FloatWriter, op: NodeOp, operands: Sequence[LaidOut]) -> LaidOut:
-    """Between bounds that are operands."""
     return w.computed(
         operands,
         _result(op),

@@ -102,7 +102,6 @@ def _factors(
 
 
 def _element(e: Emitter, sums: QParams | None, x: LaidOut, order: Order) -> Attribute:
-    """The element type of sums of products."""
     return storage_of(x) if sums is None else e.element(sums, order)
 
 

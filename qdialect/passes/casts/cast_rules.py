@@ -243,7 +243,6 @@ class DequantizeOfQuantize(Rule[_Between]):
         return False
 
     def _bounds(self, value: SSAValue) -> tuple[float | Fraction, float | Fraction]:
-        """What the numbers of a float value are between."""
         known, owner = ranges(self.session).of(value), value.owner
         if known is not None:
             return known.low, known.high

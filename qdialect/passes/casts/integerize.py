@@ -100,7 +100,6 @@ class _Computed(Quantized):
 
 
 def _new_constant(value: SSAValue) -> ConstantOp | None:
-    """A constant that is in no block yet."""
     constant = constant_of(value)
     return constant if constant is not None and constant.parent is None else None
 

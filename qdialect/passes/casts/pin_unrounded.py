@@ -81,7 +81,6 @@ class PinUnrounded(ModulePass):
 
 
 def _narrow(op: Operation) -> list[SSAValue]:
-    """The values of `op` that others are connected by."""
     return [
         value
         for value in (*op.operands, *op.results)

@@ -258,7 +258,6 @@ class _Reencoding:
             self.bits.discard(op.input.owner)
 
     def _type_of(self, value: SSAValue) -> Attribute:
-        """The type that a value will have."""
         return self.changed.get(value, value.type)
 
     def _adapters(self, op: Operation) -> Sequence[int]:

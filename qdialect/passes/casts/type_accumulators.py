@@ -195,7 +195,6 @@ class TypeAccumulator(Rule[_Sum]):
 
 
 def _codes(value: SSAValue) -> SSAValue | None:
-    """The codes that an operand is, or is dequantized from."""
     if qparams_of(value) is not None:
         return value
     cast = dequantized(value)

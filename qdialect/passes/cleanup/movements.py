@@ -353,7 +353,6 @@ class SinkMovements(Rule[_Region]):
         return constant_of(value) is None and not set(shape_of(value)) <= {1}
 
     def _movement(self, op: Operation | Block) -> _Movement | None:
-        """`op` as a movement of one operand to one result, if it is one."""
         behavior = self.session.behaviors.get(op) if isinstance(op, Operation) else None
         if behavior is None or behavior.movement is None or isinstance(op, Block):
             return None
@@ -457,7 +456,6 @@ class SinkMovements(Rule[_Region]):
 
 
 def _has_uses(value: SSAValue, count: int) -> bool:
-    """Whether `value` has `count` uses and no more; a few are counted."""
     return count <= _USES and len(list(islice(value.uses, count + 1))) == count
 
 
@@ -469,7 +467,6 @@ def _is_equal(a: SSAValue, b: SSAValue) -> bool:
 
 
 def _inverse(along: IndexMap) -> Transpose | None:
-    """The transpose that undoes another."""
     from qdialect.qparams.maps import Transpose
 
     if not isinstance(along, Transpose):

@@ -409,7 +409,6 @@ class DequantizeOfConstant(_CastRule):
         return PACKED if found == EXACT and packed else found
 
     def _moved(self, value: SSAValue) -> Iterator[SSAValue]:
-        """The value, and what only moves its elements."""
         pending = [value]
         while pending:
             current = pending.pop()
@@ -420,7 +419,6 @@ class DequantizeOfConstant(_CastRule):
                     pending += use.operation.results
 
     def _is_weight(self, value: SSAValue) -> bool:
-        """Whether a product multiplies with a value."""
         accumulators = [(self._accumulator(u.operation), u.index) for u in value.uses]
         return any(acc is not None and acc.rhs == index for acc, index in accumulators)
 

@@ -140,7 +140,6 @@ class FitSums(Rule[Unproven]):
         return allowed is None or found.acc.rhs_axis(found.op) in allowed(found.op)
 
     def _on(self, found: Products, rhs: QParams, *, per_row: bool) -> _Plan | Refusal:
-        """The plan with a scale for each channel or one for all."""
         import numpy as np
 
         from qdialect.numerics.weights import Choice, Overflow, fit_scales
@@ -233,7 +232,6 @@ class FitSums(Rule[Unproven]):
 
 
 def _with_scale(params: QParams, scale: float) -> QParams:
-    """Parameters of a tensor with another scale."""
     return QParams.per_tensor(params.storage, scale, params.zero_point, params.expressed)
 
 

@@ -128,7 +128,6 @@ class LowerFloatRegion(Rule[_Region]):
         return worst
 
     def _closing(self, plan: RegionPlan, cast: QCastOp) -> Contract | Refusal:
-        """What a quantize is off by."""
         x, params = plan.fixed(cast, cast.input), qparams_of(cast.result)
         assert params is not None
         rounding = cast_rounding(cast)

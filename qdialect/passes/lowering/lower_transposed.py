@@ -208,7 +208,6 @@ _FAR = 2**63 - 1
 
 
 def _phased(channels: Sequence[int], times: int, groups: int) -> list[int]:
-    """The channels that so many phases of them are of."""
     if groups == 1:
         return [n for _ in range(times) for n in channels]
     return [n for n in channels for _ in range(times)]

@@ -615,7 +615,6 @@ class RegionPlan:
         return params
 
     def _on_grid(self, user: Operation, x: FixedValue, step: Fraction) -> FixedValue:
-        """`x` in steps of 32 bits, by a rescale if its steps are others."""
         if not x.params.is_per_tensor:
             raise NoFixedPointError(user, "axis", "an operand is not quantized per tensor")
         params = self._grid(user, step, x.like)
@@ -650,7 +649,6 @@ class RegionPlan:
         operands: dict[int, FixedValue],
         results: Sequence[FixedValue | None],
     ) -> None:
-        """`op` itself on codes."""
         takes = [v.type for v in op.operands]
         for index, x in operands.items():
             takes[index] = x.type()

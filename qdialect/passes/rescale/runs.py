@@ -164,7 +164,6 @@ class RescalesPastRun(Rule[Run]):
     def _rescaled(
         self, match: Run, value: SSAValue, before: Operation, rewriter: Rewriter
     ) -> SSAValue:
-        """`value` rescaled by all rescales of a run."""
         for old in match.rescales:
             rescale = RescaleOp(value, with_qparams(value, old.result_qparams), old.rounding)
             rewriter.insert(rescale, before, keep=old)

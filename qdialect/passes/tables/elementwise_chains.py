@@ -131,7 +131,6 @@ class ElementwiseChains:
             self.note(current)
 
     def _is_erased(self, value: SSAValue) -> bool:
-        """Whether another rule has erased the root of `value`."""
         root = self._roots.get(value)
         return root is not None and isinstance(root.owner, Operation) and root.owner.parent is None
 
@@ -433,7 +432,6 @@ def _evaluated_in_floats(op: Operation, operands: Sequence[Any], session: QConte
 
 
 def _floats(value: SSAValue, operand: Span | None, session: QContext) -> FloatSpan | Refusal:
-    """A value as floats: dequantized, if it has codes."""
     params = qparams_of(value)
     if params is None and str(element_type(value.type)) != FLOATS:
         return _OTHER_FLOATS

@@ -93,7 +93,6 @@ class AffineToDepthwise(ChainRule[_Chain]):
         return min(chains, key=_strength)
 
     def _chains(self, op: Operation) -> list[_Chain]:
-        """The chains that end in `op`."""
         ops = chain_to(op, self.session)
         computing = [n + 1 for n, link in enumerate(ops) if link.computes]
         if not computing or ops[0].reinterprets:

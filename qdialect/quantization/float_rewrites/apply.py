@@ -189,7 +189,6 @@ def _products(absorber: Absorber, moved: Array, ctx: QContext) -> Array:
 
 
 def _bias_of(op: Operation, numbers: Array, ctx: QContext) -> NDArray[Any]:
-    """Numbers as the weights of an op have them."""
     kind = constant_array(_constant(op.operands[1]), ctx.blobs).dtype
     with np.errstate(over="ignore"):
         rounded = numbers.astype(kind)

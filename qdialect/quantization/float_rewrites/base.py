@@ -68,12 +68,10 @@ class ByFactors:
 
     @property
     def before(self) -> float:
-        """See `Choice`."""
         return self.factors.before
 
     @property
     def after(self) -> float:
-        """See `Choice`."""
         return self.factors.after
 
 

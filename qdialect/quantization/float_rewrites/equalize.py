@@ -28,7 +28,6 @@ class Scaled(ByFactors):
 
     @property
     def channels(self) -> int:
-        """See `Choice`."""
         return self.group.size
 
 
@@ -40,12 +39,10 @@ class Equalize(FloatRewrite[Scaled]):
     worth: float = 0.1
 
     def choices(self, function: FuncOp, costs: Costs) -> Iterator[Scaled]:
-        """See `FloatRewrite`."""
         for group in find_groups(function, costs.ctx):
             tied = np.arange(group.size + 1) == 0
             yield Scaled(least_factors(costs.of_group(group), group.size + 1, tied), group)
 
     def change(self, chosen: Sequence[Scaled], costs: Costs) -> tuple[()]:
-        """See `FloatRewrite`."""
         scale_channels([(each.group, each.factors.factors[1:]) for each in chosen], costs.ctx)
         return ()

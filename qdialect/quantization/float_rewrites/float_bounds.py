@@ -187,7 +187,6 @@ class _Pair:
 def _first_order(
     program: Program, sample: Arrays, pairs: Sequence[_Pair]
 ) -> Sequence[Sequence[FirstOrder]]:
-    """Of one program, what is known of the elements of each pair."""
     outputs = _outputs(Traced, *program, sample)
     found: list[Sequence[FirstOrder]] = []
     for pair in pairs:

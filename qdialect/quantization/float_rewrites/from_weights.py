@@ -71,7 +71,6 @@ def _powers(group: ChannelGroup, ctx: QContext) -> Array:
 
 
 def _bounds(value: SSAValue, ctx: QContext) -> tuple[float, float]:
-    """What a clamp leaves of a value."""
     op = value.owner
     behavior = ctx.behaviors.get(op) if isinstance(op, Operation) else None
     if behavior is None or behavior.clamp is None or not isinstance(op, Operation):

@@ -94,7 +94,6 @@ def _fits(value: SSAValue, ctx: QContext) -> bool:
 
 
 def _add_argument(function: FuncOp, value: SSAValue) -> None:
-    """Add an argument of its own to a value."""
     block, owner = function.body.block, value.owner
     assert isinstance(owner, Operation)
     noise = block.insert_arg(value.type, len(block.args))

@@ -59,7 +59,6 @@ class Permuted:
 
     @property
     def channels(self) -> int:
-        """See `Choice`."""
         return sum(len(block) for _, block, _ in self.changes)
 
 
@@ -71,7 +70,6 @@ class Permute(FloatRewrite[Permuted]):
     worth: float = 0.1
 
     def choices(self, function: FuncOp, costs: Costs) -> Iterator[Permuted]:
-        """See `FloatRewrite`."""
         if not costs.recipe.only_weights:
             return
         for group, blocks in find_permutable(function, costs.ctx):
@@ -80,7 +78,6 @@ class Permute(FloatRewrite[Permuted]):
                 yield _best(group, blocks, readers, costs)
 
     def change(self, chosen: Sequence[Permuted], costs: Costs) -> tuple[()]:
-        """See `FloatRewrite`."""
         permute_channels([change for each in chosen for change in each.changes], costs.ctx)
         return ()
 

@@ -57,7 +57,6 @@ class Rotated:
 
     @property
     def channels(self) -> int:
-        """See `Choice`."""
         return sum(len(block.classes) for _, block, _ in self.changes)
 
 
@@ -70,14 +69,12 @@ class Rotate(FloatRewrite[Rotated]):
     worth: float = 1.0
 
     def choices(self, function: FuncOp, costs: Costs) -> Iterator[Rotated]:
-        """See `FloatRewrite`."""
         known = costs.known
         for mixable in find_blocks(function, costs.ctx):
             if all(value in known and known[value].rows is not None for value in mixable.values):
                 yield _best(mixable, costs)
 
     def change(self, chosen: Sequence[Rotated], costs: Costs) -> tuple[()]:
-        """See `FloatRewrite`."""
         mix_channels([change for each in chosen for change in each.changes], costs.ctx)
         return ()
 

@@ -50,7 +50,6 @@ class Shifted:
 
     @property
     def channels(self) -> int:
-        """See `Choice`."""
         return self.group.size
 
 
@@ -63,12 +62,10 @@ class Shift(FloatRewrite[Shifted]):
     worth: float = 0.5
 
     def choices(self, function: FuncOp, costs: Costs) -> Iterator[Shifted]:
-        """See `FloatRewrite`."""
         for group in find_shifts(function, costs.ctx):
             yield _chosen(group, costs)
 
     def change(self, chosen: Sequence[Shifted], costs: Costs) -> tuple[()]:
-        """See `FloatRewrite`."""
         shift_channels([(each.group, each.numbers) for each in chosen], costs.ctx)
         return ()
 

@@ -54,7 +54,6 @@ class Smoothed(ByFactors):
 
     @property
     def channels(self) -> int:
-        """See `Choice`."""
         return self.labels.size
 
 
@@ -69,7 +68,6 @@ class Smooth(FloatRewrite[Smoothed]):
     worth: float = 1.0
 
     def choices(self, function: FuncOp, costs: Costs) -> Iterator[Smoothed]:
-        """See `FloatRewrite`."""
         for value, ops, axis, labels in _places(function, costs, on_codes=self.on_codes):
             count = labels.size + 1
             terms = _terms(value, ops, labels, costs)
@@ -77,7 +75,6 @@ class Smooth(FloatRewrite[Smoothed]):
             yield Smoothed(factors, value, ops, axis, labels)
 
     def change(self, chosen: Sequence[Smoothed], costs: Costs) -> Iterable[str]:
-        """See `FloatRewrite`."""
         weights: dict[tuple[Operation, int], Array] = {}
         for each in chosen:
             weights.update(_divided(each, costs))

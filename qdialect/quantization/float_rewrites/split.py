@@ -51,17 +51,14 @@ class Doubled:
 
     @property
     def channels(self) -> int:
-        """See `Choice`."""
         return len(self.copies.doubled)
 
     @property
     def before(self) -> float:
-        """See `Choice`."""
         return self.copies.before
 
     @property
     def after(self) -> float:
-        """See `Choice`."""
         return self.copies.after
 
 
@@ -77,12 +74,10 @@ class Split(FloatRewrite[Doubled]):
     def foretold(
         self, module: ModuleOp, ctx: QContext, statistics: Statistics, recipe: Recipe
     ) -> Foretold[Doubled] | None:
-        """See `FloatRewrite`."""
         found = super().foretold(module, ctx, statistics, recipe)
         return None if found is None or found.gain < self.in_all else found
 
     def choices(self, function: FuncOp, costs: Costs) -> Iterator[Doubled]:
-        """See `FloatRewrite`."""
         scaling = find_groups(function, costs.ctx)
         for group, classes in find_splittable(function, costs.ctx):
             numbers, halves = np.arange(group.size + 1), _halves(group, scaling)
@@ -96,7 +91,6 @@ class Split(FloatRewrite[Doubled]):
                 yield Doubled(group, copies, [halves[label] for label in copies.halved])
 
     def change(self, chosen: Sequence[Doubled], costs: Costs) -> tuple[()]:
-        """See `FloatRewrite`."""
         factors: dict[int, tuple[ChannelGroup, np.ndarray[tuple[int], np.dtype[np.float64]]]] = {}
         for group, label in (scaled for each in chosen for scaled in each.halved):
             _, found = factors.setdefault(id(group), (group, np.ones(group.size)))

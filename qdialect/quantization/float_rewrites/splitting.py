@@ -219,7 +219,6 @@ class _Plan:
         return probe
 
     def _of(self, value: SSAValue) -> tuple[Shape, Labels]:
-        """The shape and the labels that a value will have."""
         shape = shape_of(value)
         none = np.zeros((1,) * len(shape), np.int64)
         return self.shapes.get(value, shape), self.labels.get(value, none)

@@ -242,7 +242,6 @@ class Costs:
         return codes.high - codes.low
 
     def _weights(self, op: Operation, acc: Accumulator) -> Array:
-        """The constant weights of a contraction."""
         changed = self.weights.get((op, acc.rhs))
         weights = real_array(op.operands[acc.rhs], self.ctx.blobs) if changed is None else changed
         assert weights is not None

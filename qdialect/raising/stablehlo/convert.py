@@ -215,7 +215,6 @@ class _Function(Conversion[Raiser]):
         return [handler(self.raiser, op, [self.known[value] for value in op.operands])]
 
     def _computed(self, op: Operation) -> bool:
-        """Whether `op` is one of constants, and is one now."""
         operands = [self.known[value] for value in op.operands]
         if len(op.results) != 1 or any(x.array is None for x in operands):
             return False

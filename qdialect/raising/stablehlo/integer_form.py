@@ -84,7 +84,6 @@ def _owner(value: SSAValue, name: str) -> Operation | None:
 
 
 def _number(r: Raiser, value: SSAValue) -> float | None:
-    """The one number of a constant."""
     found = r.known.get(value)
     number = None if found is None else scalar_of(found)
     return None if number is None else float(number)

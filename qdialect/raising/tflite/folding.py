@@ -59,7 +59,6 @@ def _constant(node: Node, found: Any) -> Raised | None:
 
 
 def _of_shape(node: Node) -> Any:
-    """What only the shape of an operand says."""
     if node.name == "SHAPE" and min((0, *node.input(0).shape)) >= 0:
         return np.array(node.input(0).shape, np.int64)
     return np.array(node.input(0).rank) if node.name == "RANK" else None

@@ -80,8 +80,6 @@ def reciprocal_root(r: Raiser, node: Node) -> Raised:
 
 
 def _of_onnx(op_type: str) -> Handler:
-    """A function of floats that ONNX has."""
-
     def raise_it(r: Raiser, node: Node) -> Raised:
         x = node.input(0)
         if not is_float(x):

@@ -94,7 +94,6 @@ def _stated(node: Node, shape: list[int]) -> list[int]:
 
 
 def _computed(r: Raiser, node: Node, x: Raised) -> Raised:
-    """To extents that are computed."""
     if not node.has(1):
         raise Unraisable("dynamic-shape", "several extents of its result are not known")
     value = r.value(x, identity_order(x.rank))

@@ -157,7 +157,6 @@ class Meanings:
         return _root(self._zeros, value)
 
     def _zero_points(self, op: Operation) -> None:
-        """Values with one zero point and one sign."""
         if name_of(op) not in ONE_ZERO or not op.results:
             return
         result = op.results[0]

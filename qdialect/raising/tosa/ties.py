@@ -116,7 +116,6 @@ def _is_operand(steps: SSAValue, rescale: Operation, given: Rescaling, session: 
 
 
 def _is_odd(value: SSAValue, rounded: SSAValue, session: QContext) -> bool:
-    """Whether `value` is the lowest bit of `rounded`."""
     lowest = _defined(value, "bitwise_and")
     if lowest is None or lowest.operands[0] is not rounded:
         return False

@@ -121,7 +121,6 @@ def _window(op: Operation, operands: Sequence[Array]) -> Window:
 
 
 def _pool_taps(window: Window, x: Doubles, fill: float) -> list[Doubles]:
-    """What each tap of the windows reads."""
     kernel, stride, pad = window
     padded = _padded(x, pad, fill)
     count = _counts(padded.shape[1:-1], kernel, stride)

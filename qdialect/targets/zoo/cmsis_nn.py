@@ -22,7 +22,6 @@ _INT4 = "i4 zero=0"
 
 
 def _weighted(*rows: tuple[str, str, str]) -> tuple[Kernel, ...]:
-    """For each codes, layout of the weights, and weights."""
     return tuple(
         Kernel((codes, f"{weights}{layout}", f"{BIAS}{layout and ' per-axis(0)'}"), (codes,))
         for codes, weights, layout in rows

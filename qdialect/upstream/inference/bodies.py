@@ -185,7 +185,6 @@ def _branches(v: View) -> Results:
 
 
 def _least(kinds: Kinds) -> Shape | None:
-    """What is known of a shape whichever it is."""
     shapes = [shape for kind in kinds if (shape := shape_of(kind)) is not None]
     extents = zip(*shapes, strict=True)
     return tuple(n[0] if len({*n}) == 1 else -1 for n in extents) if shapes else None

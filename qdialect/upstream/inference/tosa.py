@@ -103,7 +103,6 @@ def _windows(
 
 
 def _factors(v: View) -> None:
-    """The types of a convolution."""
     x, weight, bias, result = map(v.storage, ("input", "weight", "bias", "output"))
     if _is_float(bias) and _is_float(result):
         must_agree("element types of bias and output", bias, result)
@@ -415,7 +414,6 @@ def _const(v: View) -> None:
 
 
 def _extents(kind: Attribute) -> int:
-    """How many extents a shape has."""
     return cast("Any", kind).rank.data
 
 

@@ -317,7 +317,6 @@ def _op(
     result_types: _Types,
     location: LocationAttr,
 ) -> Operation:
-    """The op of `line`."""
     attributes, properties = template.attributes, template.properties
     if line.key is not None:
         attributes = {**attributes, KEY: StringAttr(line.key)}

@@ -284,7 +284,6 @@ class MLIRParser(AttributeReader):
         return op
 
     def _bind_results(self, op: Operation, names: list[tuple[Span, int]], start: Span) -> None:
-        """Give the results of `op` the names at its beginning."""
         count = sum(size for _, size in names)
         if count and count != len(op.results):
             self.raise_error(

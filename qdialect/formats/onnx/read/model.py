@@ -284,7 +284,6 @@ class _Walk:
 
 
 def _is_below_a_node(value: SSAValue | None) -> bool:
-    """Whether a value is computed from that of an `onnx.node`."""
     seen: set[SSAValue] = set()
     pending = [] if value is None else [value]
     while pending:

@@ -213,7 +213,6 @@ def dequantized(imp: Importer, codes: SSAValue) -> SSAValue:
 
 
 def _float_codes(imp: Importer, x: SSAValue, grid: Grid) -> SSAValue:
-    """The codes of a value that is computed, as floats."""
     if not grid.sign or grid.zero:
         x = imp.emit(nn.DivOp(x, imp.value(grid.scale))).results[0]
         if grid.zero and not _is_zero(imp, grid.zero):

@@ -40,7 +40,6 @@ from qdialect.ops.declare import DECLARED
 
 
 def _same_ops() -> dict[tuple[str, str], Rule]:
-    """The rows that ops declare."""
     rows = ((kind, DECLARED[kind.name].onnx) for kind in nn.all_ops())
     return {
         ("", row.op_type): same(kind, row.operands, **row.attributes)

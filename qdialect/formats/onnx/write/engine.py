@@ -257,7 +257,6 @@ def _as_onnx(array: NDArray[Any], value: SSAValue) -> NDArray[Any]:
 
 
 def _as_laid_out(array: NDArray[Any], value: SSAValue) -> NDArray[Any]:
-    """The inverse of `_as_onnx`."""
     import numpy as np
 
     dtype = _dtype(value)

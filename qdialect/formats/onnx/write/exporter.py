@@ -253,7 +253,6 @@ class Exporter:
 
 
 def _rounding_of(op: Operation) -> Rounding:
-    """How an op rounds to codes."""
     if isinstance(op, QCastOp):
         return cast_rounding(op)
     declared = op.properties.get("rounding")

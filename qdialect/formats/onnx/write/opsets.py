@@ -127,7 +127,6 @@ def _is_packed(op: Operation) -> bool:
 
 
 def _op_opset(op: Operation, oldest: bool) -> int:
-    """The least opset with a form of `op`."""
     least = OP_OPSETS.get(op.name, 0)
     if oldest:
         least = OLDEST.get(op.name, least)

@@ -147,7 +147,6 @@ def _write_float(exporter: Exporter, op: Operation, key: str, output: str) -> No
 
 
 def _rescaled_from(exporter: Exporter, value: SSAValue) -> SSAValue | None:
-    """What a deferred rescale takes."""
     op = value.owner
     return op.input if isinstance(op, RescaleOp) and op in exporter.deferred else None
 

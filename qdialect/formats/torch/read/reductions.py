@@ -37,7 +37,6 @@ def axes_of(node: Node, rank: int) -> list[int]:
 
 
 def _left(extents: Sequence[Extent], axes: Sequence[int], keepdims: bool) -> list[Extent]:
-    """The extents of a reduction along `axes`."""
     one = Extent.of(1)
     if keepdims:
         return [one if d in axes else extent for d, extent in enumerate(extents)]

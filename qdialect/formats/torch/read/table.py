@@ -35,7 +35,6 @@ from qdialect.ops.declare import DECLARED
 
 
 def _same_ops() -> dict[str, Rule]:
-    """The rows that ops declare."""
     rows: dict[str, Rule] = {}
     for kind in nn.all_ops():
         declared = DECLARED[kind.name]

@@ -151,7 +151,6 @@ class Commit:
         return self._states.get(key, 0)
 
     def _made_at(self, value: SSAValue) -> int:
-        """The position of its chain at which a value is made."""
         port, owner = self.placement.port_of.get(value), value.owner
         if port is not None:
             return self.state(port)
@@ -318,7 +317,6 @@ class Commit:
     # -- values -----------------------------------------------------------------------
 
     def _value(self, value: SSAValue, position: int, user: Operation, index: int) -> SSAValue:
-        """`value` at `position` of its chain, for operand `index` of `user`."""
         found = self._at_position(value, position, user, index)
         if position != self._made_at(value):
             key = position_of(position, self.placement.chains.below_use(user, index))
@@ -420,7 +418,6 @@ class Commit:
         below: Sequence[ChainConversion],
         user: Operation,
     ) -> SSAValue:
-        """The constant behind the conversions to `position`."""
         from qdialect.numerics.quantize import quantize_floats, rescale_codes
 
         codes = constant_array(constant, self.session.blobs)

@@ -274,7 +274,6 @@ class PlacementProblem:
             self._connect_by_positions(chain, producer, uses)
 
     def _producer(self, value: SSAValue) -> ChainUse:
-        """The op that makes `value`."""
         owner, port = value.owner, self.port_of.get(value)
         key = port or (owner if isinstance(owner, Operation) else None)
         known = None if key is None else self.variables.get(key)
