@@ -60,7 +60,7 @@ __all__ = [
     "MaxPool1DOp", "MaxPool2DOp", "MaxPool3DOp", "MaximumOp", "MinimumOp", "MulOp", "NN",
     "NNOp", "NegOp", "PReluOp", "PadOp", "PowOp", "ReciprocalOp", "ReduceMaxOp", "ReduceMeanOp",
     "ReduceMinOp", "ReduceSumOp", "ReluOp", "RepeatOp", "ReshapeOp", "ReshapeToOp",
-    "ResizeLinearOp", "ResizeNearestOp", "RoundOp", "SelectOp", "SigmoidOp", "SliceOp",
+    "ResizeLinearOp", "ResizeNearestOp", "RmsNormOp", "RoundOp", "SelectOp", "SigmoidOp", "SliceOp",
     "SoftmaxOp", "SoftplusOp", "SpaceToDepthOp", "SplitOp", "SqrtOp", "SqueezeOp", "SubOp",
     "SwishOp", "TRANSPOSED", "TableOp", "TanhOp", "TileOp", "TopKOp", "TransposeOp",
     "UnsqueezeOp", "WindowOp", "all_ops", "constant_array", "constant_of", "default_behaviors",

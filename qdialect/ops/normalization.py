@@ -181,7 +181,6 @@ def _layer_norm_roles(op: Operation) -> tuple[str, ...]:
 
 def _layer_norm_program(op: Operation, pieces: Pieces) -> SSAValue:
     from qdialect.ops.elementwise import AddOp, DivOp, MulOp, SubOp
-    from qdialect.ops.functions import SqrtOp
     from qdialect.ops.reduction import ReduceMeanOp
 
     x, v = op.operands[0], values(op)
@@ -191,13 +190,20 @@ def _layer_norm_program(op: Operation, pieces: Pieces) -> SSAValue:
     centered = pieces.add("centered", SubOp(x, mean))
     square = pieces.add("square", MulOp(centered, centered))
     variance = pieces.add("variance", ReduceMeanOp(square, axes=axes))
-    shifted = pieces.add("shifted", AddOp(variance, pieces.number(v["epsilon"])))
-    deviation = pieces.add("deviation", SqrtOp(shifted))
-    normalized = pieces.add("normalized", DivOp(centered, deviation))
+    normalized = pieces.add("normalized", DivOp(centered, _root(pieces, variance, v["epsilon"])))
     scale, *bias = (pieces.plain(value) for value in op.operands[1:])
     if not bias:
         return pieces.add("result", MulOp(normalized, scale))
     return pieces.add("result", AddOp(pieces.add("scaled", MulOp(normalized, scale)), bias[0]))
+
+
+def _root(pieces: Pieces, mean: SSAValue, epsilon: float) -> SSAValue:
+    """sqrt(mean + epsilon), as `shifted` and `deviation`."""
+    from qdialect.ops.elementwise import AddOp
+    from qdialect.ops.functions import SqrtOp
+
+    shifted = pieces.add("shifted", AddOp(mean, pieces.number(epsilon)))
+    return pieces.add("deviation", SqrtOp(shifted))
 
 
 def _layer_norm_pieces() -> Components:
@@ -235,13 +241,71 @@ class LayerNormOp(NNOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
-        x = operands[0]
-        normalize_axis(values["axis"], len(x))
-        for name, shape in zip(("scale", "bias"), operands[1:], strict=False):
-            known = DYNAMIC not in (*x, *shape)
-            if len(shape) > len(x) or (known and broadcast([x, shape]) != x):
-                raise ShapeError(f"{name} of shape {list(shape)} does not broadcast to {list(x)}")
-        return [x]
+        return _normalized_shape(operands, values)
+
+
+def _normalized_shape(operands: Sequence[Shape], values: Values) -> list[Shape]:
+    """The shape of x, to which the other operands have to broadcast."""
+    x = operands[0]
+    normalize_axis(values["axis"], len(x))
+    for name, shape in zip(("scale", "bias"), operands[1:], strict=False):
+        known = DYNAMIC not in (*x, *shape)
+        if len(shape) > len(x) or (known and broadcast([x, shape]) != x):
+            raise ShapeError(f"{name} of shape {list(shape)} does not broadcast to {list(x)}")
+    return [x]
+
+
+# -- rms norm ----------------------------------------------------------------------
+
+
+_RMS_NORM = ("square", "mean_square", "shifted", "deviation", "normalized", "result")
+
+
+def _declare_rms_norm(name: str) -> Behavior:
+    scale = behaviors.Port("scale", behaviors.PortKind.PLAIN, axes=behaviors.no_axes)
+    return behaviors.Behavior(name, (behaviors.Port("input"), scale))
+
+
+def _rms_norm_pieces() -> Components:
+    from qdialect.ops.components import Components
+    from qdialect.ops.elementwise import DivOp, MulOp
+    from qdialect.ops.reduction import ReduceMeanOp
+
+    def build(op: Operation, pieces: Pieces) -> SSAValue:
+        x, v = op.operands[0], values(op)
+        rank = len(shape_of(x))
+        square = pieces.add("square", MulOp(x, x))
+        axes = range(v["axis"] % rank, rank)
+        mean = pieces.add("mean_square", ReduceMeanOp(square, axes=axes))
+        normalized = pieces.add("normalized", DivOp(x, _root(pieces, mean, v["epsilon"])))
+        return pieces.add("result", MulOp(normalized, pieces.plain(op.operands[1])))
+
+    return Components(_RMS_NORM, build, inner={"mean_square": ReduceMeanOp.name})
+
+
+@nn_op(
+    _declare_rms_norm,
+    onnx=onnx("RMSNormalization", 2, reads=False, writes=False, axis=-1, epsilon=1e-5),
+    pieces=_rms_norm_pieces,
+)
+class RmsNormOp(NNOp):
+    """x / sqrt(mean of x^2 + epsilon) * scale, over the dimensions from `axis` on.
+
+    `scale` is of floats that broadcast to the shape of x.
+    """
+
+    name = "nn.rms_norm"
+    input = operand_def(TENSOR)
+    scale = operand_def(TENSOR)
+    result = result_def(TENSOR)
+    axis = prop_def(IntegerAttr.constr(i64), integer(-1))
+    epsilon = prop_def(REAL, real(1e-5))
+    rounding = prop_def(StringAttr, HALF_EVEN)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        return _normalized_shape(operands, values)
 
 
 # -- softmax -----------------------------------------------------------------------

@@ -32,7 +32,8 @@ def _batch_norm(op: Operation, operands: Sequence[Array], evaluation: Evaluation
 
 
 def _layer_norm(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias; in float64 with quantized types."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, a mean of 0 for `rms_norm`; in float64
+    with quantized types."""
     plains = [np.asarray(widened(v)) for v in operands[1:]]
     if is_quantized(op):
         x = load(operands[0], op.operands[0].type).approx
@@ -44,7 +45,8 @@ def _layer_norm(op: Operation, operands: Sequence[Array], evaluation: Evaluation
 def _standardized(op: Operation, x: Array, plains: Sequence[Array]) -> Array:
     v = properties(op)
     axes = tuple(range(v["axis"] % x.ndim, x.ndim))
-    centered = x - x.mean(axis=axes, keepdims=True, dtype=x.dtype)
+    layer = op.name == nn.LayerNormOp.name
+    centered = x - x.mean(axis=axes, keepdims=True, dtype=x.dtype) if layer else x
     variance = (centered * centered).mean(axis=axes, keepdims=True, dtype=x.dtype)
     y = centered / np.sqrt(variance + x.dtype.type(v["epsilon"])) * plains[0]
     return y + plains[1] if len(plains) > 1 else y
@@ -87,5 +89,6 @@ KERNELS: Mapping[str, Kernel] = {
     nn.BatchNormOp.name: _batch_norm,
     nn.LayerNormOp.name: _layer_norm,
     nn.LrnOp.name: _lrn,
+    nn.RmsNormOp.name: _layer_norm,
     nn.SoftmaxOp.name: _softmax,
 }

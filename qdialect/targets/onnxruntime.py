@@ -63,7 +63,7 @@ def _elements(shape: tuple[int, ...]) -> int:
     return prod(max(n, 1) for n in shape)
 
 
-_BETTER_IN_PIECES = frozenset({"nn.hard_sigmoid", "nn.hard_swish", "nn.swish"})
+_BETTER_IN_PIECES = frozenset({"nn.hard_sigmoid", "nn.hard_swish", "nn.swish", "nn.rms_norm"})
 """QLinearAdd, QLinearSigmoid and QLinearMul take 0.7 of the time of the op on floats and its casts
 (a text recognizer with 28 of them)."""
 

@@ -80,7 +80,7 @@ take elements in any order."""
 _IN_ORDER = frozenset(
     {
         *("nn.reshape", "nn.flatten", "nn.matmul", "nn.fully_connected", "nn.softmax"),
-        *("nn.layer_norm", "nn.gather", "nn.depth_to_space", "nn.space_to_depth"),
+        *("nn.layer_norm", "nn.rms_norm", "nn.gather", "nn.depth_to_space", "nn.space_to_depth"),
     }
 )
 """Ops that take channels where the model has them, on codes."""
@@ -106,8 +106,9 @@ _LIKE: Mapping[str, str] = {
     **dict.fromkeys(("nn.gather", "nn.split", "nn.pad", "nn.tile", "nn.expand"), "nn.slice"),
     **dict.fromkeys(("nn.depth_to_space", "nn.space_to_depth"), "nn.transpose"),
     "nn.resize_linear": "nn.resize_nearest",
+    "nn.rms_norm": "nn.layer_norm",
 }
-"""Ops that copy as another one does."""
+"""Ops that take the time of another one."""
 _MOVES_OUT = frozenset({"nn.slice", "nn.gather"})
 """Ops that read no more than they write."""
 

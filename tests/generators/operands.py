@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import f32, i1, i32, i64
 from xdsl.ir import SSAValue
 
-from qdialect.ops import shape_of
+from qdialect.ops import LayerNormOp, shape_of
 from qdialect.qparams import QParams, Storage
 from qdialect.quant import UniformType, element_type, quant_element
 
@@ -194,7 +194,8 @@ def _layer_norm(b: Builder, op: type) -> Drawn:
     shape = shape_of(x)
     axis = b.random.choice([a for a in range(len(shape)) if min(shape[a:]) > 0])
     dims = shape[axis:]
-    rest = [b.like(f32, dims) for _ in range(b.random.randint(1, 2))]
+    most = 2 if op is LayerNormOp else 1
+    rest = [b.like(f32, dims) for _ in range(b.random.randint(1, most))]
     return [x, *rest], b.properties(op, shape) | {"axis": axis}
 
 
@@ -268,6 +269,7 @@ OPERANDS: dict[str, Callable[[Builder, type], Any]] = {
     "nn.concat": _concat,
     "nn.batch_norm": _channel_statistics,
     "nn.layer_norm": _layer_norm,
+    "nn.rms_norm": _layer_norm,
     "nn.prelu": _prelu,
     "nn.lstm": _recurrent,
     "nn.gru": _recurrent,

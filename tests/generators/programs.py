@@ -265,7 +265,9 @@ class Builder:
         ):
             return draw.random() < 0.5
         if name == "axis":
-            return draw.randrange(-rank if op.name in ("nn.softmax", "nn.layer_norm") else 0, rank)
+            return draw.randrange(
+                -rank if op.name in ("nn.softmax", "nn.layer_norm", "nn.rms_norm") else 0, rank
+            )
         if name == "axes":
             return sorted(draw.sample(range(rank), draw.randint(1, min(rank, 2))))
         if name == "perm":

@@ -258,6 +258,7 @@ def composites(p: FloatProgram) -> None:
     p.op("nn.softmax {} axis -1", [x], (2, 6, 8), Bound(ulps=48))
     scale, bias = p.argument("w", 8), p.argument("x", 8)
     p.op("nn.layer_norm {}, {}, {} axis -1", [x, scale, bias], (2, 6, 8), Bound(of=160))
+    p.op("nn.rms_norm {}, {} axis -1", [x, scale], (2, 6, 8), Bound(of=160))
     image = p.argument("x", 2, 3, 4, 5)
     vectors = [p.argument("w", 3), p.argument("x", 3), p.argument("w", 3), p.argument("p", 3)]
     norm = "nn.batch_norm {}, {}, {}, {}, {}"

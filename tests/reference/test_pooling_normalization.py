@@ -22,6 +22,7 @@ from scalar_oracle import (
 from xdsl.dialects.builtin import f32
 
 from qdialect import ops as nn
+from qdialect.ops import NNOp
 from qdialect.ops.shapes import window_shape
 from qdialect.qparams import QParams, Storage
 
@@ -188,22 +189,26 @@ def test_lrn(size: int) -> None:
     assert np.array_equal(got, np.clip(np.rint(steps) + 3, -128, 127))
 
 
+@pytest.mark.parametrize("kind", [nn.LayerNormOp, nn.RmsNormOp])
 @pytest.mark.parametrize("axis", [-1, 1])
-def test_layer_norm(axis: int) -> None:
+def test_layer_norm(axis: int, kind: type[NNOp]) -> None:
     rng = np.random.default_rng(56)
     a, b = QParams.per_tensor("i8", 0.05, 3), QParams.per_tensor("u8", 0.04, 120)
     x = random_stored(rng, (3, 10, 2), a)
     scale, bias = rng.normal(size=(2, 10, 2)).astype(np.float32)
+    affine = [(scale, f32), (bias, f32)]
+    if kind is nn.RmsNormOp:
+        affine, bias = affine[:1], np.zeros_like(bias)
     real = (x.astype(np.float64) - 3) * 0.05
     steps = np.empty(x.shape)
     for index in np.ndindex(x.shape[: axis % 3]):
         row = real[index]
-        spread = np.sqrt(((row - row.mean()) ** 2).sum() / row.size + 0.01)
-        steps[index] = (row - row.mean()) / spread
+        row = row - row.mean() if kind is nn.LayerNormOp else row
+        steps[index] = row / np.sqrt((row**2).sum() / row.size + 0.01)
     steps = (steps * scale + bias) / 0.04
     assert np.abs(steps % 1 - 0.5).min() > 1e-9, "a tie would decide by luck"
-    operands = [(x, uniform(a)), (scale, f32), (bias, f32)]
-    got = run(nn.LayerNormOp, operands, uniform(b), axis=axis, epsilon=0.01)
+    operands = [(x, uniform(a)), *affine]
+    got = run(kind, operands, uniform(b), axis=axis, epsilon=0.01)
     assert np.array_equal(got, np.clip(np.rint(steps) + 120, 0, 255))
 
 

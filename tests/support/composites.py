@@ -58,6 +58,7 @@ _CASES = {
     "batch_norm": Case("batch_norm %x, %c0, %c1, %c2, %c3", (2, 3, 4), ((3,),) * 4),
     "layer_norm": Case("layer_norm %x, %c0, %c1 epsilon 0.125", (3, 8), ((8,), (8,))),
     "layer_norm without bias": Case("layer_norm %x, %c0 epsilon 0.125", (3, 8), ((8,),)),
+    "rms_norm": Case("rms_norm %x, %c0 epsilon 0.125", (3, 8), ((8,),)),
     "softmax": Case("softmax %x", (3, 8)),
     "softmax axis": Case("softmax %x axis 1", (3, 4, 2)),
     "gelu": Case("gelu %x", (3, 8)),

@@ -152,11 +152,12 @@ def _softmax_along(w: FloatWriter, x: LaidOut, axis: int) -> LaidOut:
 
 
 def _layer_norm(w: FloatWriter, op: NNOp, operands: Sequence[LaidOut]) -> LaidOut:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias; a mean of 0 for `rms_norm`."""
     x, *affine = operands
     axes = range(int(op.values["axis"]) % x.rank, x.rank)
     epsilon = float(op.values["epsilon"])
-    centered = _paired(w, "sub", x, _mean(w, x, axes))
+    layer = op.name == "nn.layer_norm"
+    centered = _paired(w, "sub", x, _mean(w, x, axes)) if layer else x
     variance = _mean(w, _paired(w, "mul", centered, centered), axes)
     deviation = w.computed(
         [variance],
@@ -269,6 +270,7 @@ _FORMS: Mapping[str, Form] = {
     "nn.reduce_max": _reduction("max", reduced_dimensions),
     "nn.reduce_mean": _reduction("sum", reduced_dimensions, mean=True),
     "nn.reduce_min": _reduction("min", reduced_dimensions),
+    "nn.rms_norm": _layer_norm,
     "nn.reduce_sum": _reduction("sum", reduced_dimensions),
     "nn.resize_linear": _resize_linear,
     "nn.softmax": _softmax,

@@ -187,7 +187,7 @@ def batch_norm(imp: Importer, node: Node) -> Results:
 
 
 def layer_norm(imp: Importer, node: Node) -> Results:
-    """`LayerNormalization` whose statistics nobody uses.
+    """`LayerNormalization` whose statistics nobody uses, and `RMSNormalization`.
 
     In models of opsets before it, as ONNX Runtime takes them, it stays a node: written as one
     of opset 17 it would raise the opset of all others.
@@ -202,7 +202,8 @@ def layer_norm(imp: Importer, node: Node) -> Results:
         return None
     values = [imp.value(name) for name in names]
     properties = {"axis": int(node.get("axis", -1)), "epsilon": node.get("epsilon", _single(1e-5))}
-    return [imp.build(nn.LayerNormOp, *values, output=node.output(0), **properties)]
+    kind = nn.RmsNormOp if node.op_type == "RMSNormalization" else nn.LayerNormOp
+    return [imp.build(kind, *values, output=node.output(0), **properties)]
 
 
 def attention(imp: Importer, node: Node) -> Results:

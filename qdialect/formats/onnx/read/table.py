@@ -83,6 +83,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "LSTM"): recurrent.recurrent(nn.LstmOp, "sigmoid", "tanh", "tanh"),
     ("", "GRU"): recurrent.recurrent(nn.GruOp, "sigmoid", "tanh"),
     ("", "LayerNormalization"): compute.layer_norm,
+    ("", "RMSNormalization"): compute.layer_norm,
     ("", "BatchNormalization"): compute.batch_norm,
     ("", "MaxPool"): compute.max_pool,
     ("", "AveragePool"): compute.average_pool,

@@ -207,6 +207,24 @@ def swish(call: Call) -> None:
     call.node("Mul", x, call.piece("Sigmoid", "sigmoid", inner))
 
 
+def rms_norm(call: Call) -> None:
+    """`nn.rms_norm` as RMSNormalization, before opset 23 in its pieces."""
+    x, axis, epsilon = call.inputs[0], call.values["axis"], call.values["epsilon"]
+    if call.exporter.opset >= 23:
+        call.node("RMSNormalization", axis=axis, epsilon=epsilon)
+        return
+    rank = len(shape_of(call.op.operands[0]))
+    axes = list(range(axis % rank, rank))
+    square = call.piece("Mul", "square", x, x)
+    if call.exporter.opset >= 18:
+        mean = call.piece("ReduceMean", "mean_square", square, call.ints(2, "axes", axes))
+    else:
+        mean = call.piece("ReduceMean", "mean_square", square, axes=axes)
+    shifted = call.piece("Add", "shifted", mean, call.number("epsilon", epsilon))
+    root = call.piece("Sqrt", "deviation", shifted)
+    call.node("Mul", call.piece("Div", "normalized", x, root), call.inputs[1])
+
+
 def power(call: Call) -> None:
     """`nn.pow` as Pow with a constant exponent."""
     call.node("Pow", call.inputs[0], call.scalar(1, "exponent", call.values["exponent"]))
@@ -442,6 +460,7 @@ PLAIN: dict[str, Writer] = {
     "nn.hard_swish": hard_swish,
     "nn.gelu": gelu,
     "nn.swish": swish,
+    "nn.rms_norm": rms_norm,
     "nn.pow": power,
     **{kind.name: pool("MaxPool") for kind in nn.MAX_POOLS},
     **{kind.name: pool("AveragePool") for kind in nn.AVERAGE_POOLS},

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from qdialect.formats.torch.read.importer import Importer
 
 
-def _filled(imp: Importer, argument: Any, shape: tuple[int, ...], like: Ref, value: float) -> Any:
-    """A tensor, or one full of `value` where the program has none."""
+def filled(imp: Importer, argument: Any, shape: tuple[int, ...], like: Ref, value: float) -> Any:
+    """A tensor, or one of `shape` full of `value` where the program has none."""
     import numpy as np
 
     if argument is not None:
@@ -35,8 +35,8 @@ def batch_norm(imp: Importer, node: Node) -> Results:
     if arguments.get("running_mean") is None or arguments.get("running_var") is None:
         return None
     channels = static(imp.extents(imp.value(arguments["running_mean"])))
-    scale = _filled(imp, arguments.get("weight"), channels, x, 1.0)
-    bias = _filled(imp, arguments.get("bias"), channels, x, 0.0)
+    scale = filled(imp, arguments.get("weight"), channels, x, 1.0)
+    bias = filled(imp, arguments.get("bias"), channels, x, 0.0)
     statistics = [imp.value(arguments[name]) for name in ("running_mean", "running_var")]
     epsilon = float(arguments.get("eps", 1e-5))
     results: list[SSAValue | None] = [
@@ -52,7 +52,7 @@ def layer_norm(imp: Importer, node: Node) -> Results:
     normalized = arguments["normalized_shape"]
     if not imp.is_float(x) or not all(isinstance(n, int) for n in normalized):
         return None
-    scale = _filled(imp, arguments.get("weight"), tuple(normalized), x, 1.0)
+    scale = filled(imp, arguments.get("weight"), tuple(normalized), x, 1.0)
     bias = None if arguments.get("bias") is None else imp.value(arguments["bias"])
     properties = {"axis": -len(normalized), "epsilon": float(arguments.get("eps", 1e-5))}
     results: list[SSAValue | None] = [

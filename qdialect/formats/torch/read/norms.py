@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from qdialect import ops as nn
 from qdialect.formats.extents import Extent, product
 from qdialect.formats.torch.program import Node
+from qdialect.formats.torch.read.layers import batch_norm, filled
 from qdialect.formats.torch.read.rows import Results
 from qdialect.quant import element_type
 
@@ -29,8 +30,6 @@ def instance_norm(imp: Importer, node: Node) -> Results:
     """`instance_norm`: each channel is a group, unless statistics are stored."""
     arguments = node.arguments
     if not arguments.get("use_input_stats", True):
-        from qdialect.formats.torch.read.layers import batch_norm
-
         return batch_norm(imp, node)
     channels = imp.extents(imp.value(arguments["input"]))[1].number
     return None if channels is None else _grouped(imp, node, channels)
@@ -78,8 +77,7 @@ def _root(imp: Importer, value: SSAValue, eps: float) -> SSAValue:
 
 
 def rms_norm(imp: Importer, node: Node) -> Results:
-    """`rms_norm`, `_fused_rms_norm`: x over the root of the mean of squares of its last
-    dimensions, times a weight."""
+    """`rms_norm`, `_fused_rms_norm` over the last dimensions."""
     import numpy as np
 
     from qdialect.ops.constants import element_name
@@ -88,16 +86,13 @@ def rms_norm(imp: Importer, node: Node) -> Results:
     if not imp.is_float(arguments["input"]) or imp.reads(node, 1):
         return None
     x = imp.value(arguments["input"])
-    rank = len(imp.extents(x))
-    axes = list(range(rank - len(arguments["normalized_shape"]), rank))
+    shape = arguments["normalized_shape"]
     name = element_name(element_type(x.type))
     epsilon = {"f64": 2.0**-52, "f16": 2.0**-10}.get(name, float(np.finfo(np.float32).eps))
     given = arguments.get("eps")
-    squares = imp.build(nn.MulOp, x, x)
-    mean = imp.build(nn.ReduceMeanOp, squares, axes=axes, keepdims=True)
-    y = imp.build(nn.DivOp, x, _root(imp, mean, epsilon if given is None else float(given)))
-    if arguments.get("weight") is not None:
-        y = imp.build(nn.MulOp, y, imp.value(arguments["weight"]))
+    scale = filled(imp, arguments.get("weight"), tuple(shape), arguments["input"], 1.0)
+    epsilon = epsilon if given is None else float(given)
+    y = imp.build(nn.RmsNormOp, x, scale, axis=-len(shape), epsilon=epsilon)
     return [y, *[None] * (len(node.results) - 1)]
 
 

@@ -126,6 +126,11 @@ def _layer_norm(p: Properties, x: Tensor, scale: Tensor, *bias: Tensor) -> Tenso
     return y + bias[0] if bias else y
 
 
+def _rms_norm(p: Properties, x: Tensor, scale: Tensor) -> Tensor:
+    axes = tuple(range(p["axis"] % x.dim(), x.dim()))
+    return x / ((x * x).mean(axes, keepdim=True) + p["epsilon"]).sqrt() * scale
+
+
 def _softmax(p: Properties, x: Tensor) -> Tensor:
     e = (x - x.amax(p["axis"], keepdim=True)).exp()
     return e / e.sum(p["axis"], keepdim=True)
@@ -161,6 +166,7 @@ ROWS: Mapping[str, Row] = {
     nn.TopKOp.name: _on_codes(_top_k),
     nn.BatchNormOp.name: Row(_batch_norm, numbers=_exact_batch_norm),
     nn.LayerNormOp.name: Row(_layer_norm, sums=True),
+    nn.RmsNormOp.name: Row(_rms_norm, sums=True),
     nn.SoftmaxOp.name: Row(_softmax),
     nn.LrnOp.name: Row(_lrn, sums=True),
     nn.AttentionOp.name: Row(_attention, sums=True),
