@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from xdsl.pattern_rewriter import RewritePattern
 
 
+Option = tuple[str, str, str, str]
+"""Name, type or values, default, help."""
+
+
 class PassEntry(NamedTuple):
-    """Name, one line of help, `module:Class`, and (option, type or values, default, help)."""
+    """Name, one line of help, `module:Class`, and options."""
 
     name: str
     summary: str
     where: str
-    options: tuple[tuple[str, str, str, str], ...] = ()
+    options: tuple[Option, ...] = ()
 
 
 _BOUNDARY = "preserve|maximize-integer|minimize-conversions"
@@ -36,36 +40,36 @@ _RULES = (
 )
 
 
+def _entry(
+    place: str, summary: str, options: tuple[Option, ...] = _RULES, kind: str = ""
+) -> PassEntry:
+    """A pass of a file in this folder: `casts.move_casts` has `move-casts`, of class `MoveCasts`
+    unless `kind` is another one."""
+    words = place.rpartition(".")[2].split("_")
+    kind = kind or "".join(map(str.capitalize, words))
+    return PassEntry("-".join(words), summary, f"{__name__}.{place}:{kind}", options)
+
+
 def _entries() -> tuple[PassEntry, ...]:
-    here = "qdialect.passes"
     return (
-        PassEntry(
-            "integerize",
-            "turn dequantize -> op -> quantize into the quantized op",
-            f"{here}.casts.integerize:Integerize",
-            _RULES,
-        ),
-        PassEntry(
-            "pin-unrounded",
+        _entry("casts.integerize", "turn dequantize -> op -> quantize into the quantized op"),
+        _entry(
+            "casts.pin_unrounded",
             "pin ops on floats that ONNX Runtime computes in a wider type than they have",
-            f"{here}.casts.pin_unrounded:PinUnrounded",
+            (),
         ),
-        PassEntry(
-            "divide-by-scale",
+        _entry(
+            "casts.divide_by_scale",
             "divide by scales where a model multiplies by their rounded reciprocals",
-            f"{here}.casts.divide_by_scale:DivideByScale",
-            _RULES,
         ),
-        PassEntry(
-            "fold-rescale",
+        _entry(
+            "rescale.fold_rescale",
             "fold rescales: identity, pairs, constants, quantize of dequantize",
-            f"{here}.rescale.fold_rescale:FoldRescale",
             (*_RULES, ("boundary", "preserve|minimize-conversions", "preserve", _INTEGER_OPS)),
         ),
-        PassEntry(
-            "fold-constants",
+        _entry(
+            "folding.fold_constants",
             "evaluate ops on constants, qparams, names and keys kept",
-            f"{here}.folding.fold_constants:FoldConstants",
             (
                 *_RULES,
                 ("max_growth", "float", "4.0", "largest growth in elements of a folded constant"),
@@ -73,22 +77,11 @@ def _entries() -> tuple[PassEntry, ...]:
                 ("most", "int", "0", "elements that a dequantized constant may have; 0: any"),
             ),
         ),
-        PassEntry(
-            "sink-rescale",
-            "move rescales below movement and order-preserving ops",
-            f"{here}.rescale.sink_rescale:SinkRescale",
-            _RULES,
-        ),
-        PassEntry(
-            "hoist-rescale",
-            "move rescales above movement and order-preserving ops",
-            f"{here}.rescale.hoist_rescale:HoistRescale",
-            _RULES,
-        ),
-        PassEntry(
-            "place-rescales",
+        _entry("rescale.sink_rescale", "move rescales below movement and order-preserving ops"),
+        _entry("rescale.hoist_rescale", "move rescales above movement and order-preserving ops"),
+        _entry(
+            "rescale.place_rescales",
             "put every rescale where it costs least, with a lower bound",
-            f"{here}.rescale.place_rescales:PlaceRescales",
             (
                 _NUMERICS,
                 ("boundary", _BOUNDARY, "preserve", _INTEGER_OPS),
@@ -96,203 +89,159 @@ def _entries() -> tuple[PassEntry, ...]:
                 ("accuracy", "float", "1.0", "price of a bit lost per element, under relaxed"),
             ),
         ),
-        PassEntry(
-            "move-casts",
+        _entry(
+            "casts.move_casts",
             "choose where quantize and dequantize stand among movement ops",
-            f"{here}.casts.move_casts:MoveCasts",
             (*_RULES, ("boundary", _BOUNDARY, "preserve", _INTEGER_OPS)),
         ),
-        PassEntry(
-            "fold-interface",
+        _entry(
+            "casts.fold_interface",
             "let functions take and give codes where they quantize and dequantize",
-            f"{here}.casts.fold_interface:FoldInterface",
             (
                 ("arguments", "bool", "true", "change float arguments"),
                 ("results", "bool", "true", "change float results"),
                 ("caches", "bool", "false", "those that are caches only"),
             ),
         ),
-        PassEntry(
-            "combine-rescale",
-            "absorb rescales into the requantizing ops next to them",
-            f"{here}.rescale.combine_rescale:CombineRescale",
-            _RULES,
-        ),
-        PassEntry(
-            "fold-affine",
+        _entry("rescale.combine_rescale", "absorb rescales into the requantizing ops next to them"),
+        _entry(
+            "folding.fold_affine",
             "fold multiplication, division and addition by constants into scales",
-            f"{here}.folding.fold_affine:FoldAffine",
-            _RULES,
         ),
-        PassEntry(
-            "form-tables",
+        _entry(
+            "tables.form_tables",
             "turn elementwise chains on codes of at most 8 bits into lookup tables",
-            f"{here}.tables.form_tables:FormTables",
-            _RULES,
         ),
-        PassEntry(
-            "form-depthwise",
+        _entry(
+            "tables.form_depthwise",
             "write affine functions per channel of codes as depthwise convolutions",
-            f"{here}.tables.form_depthwise:FormDepthwise",
-            _RULES,
         ),
-        PassEntry(
-            "split-rescale",
+        _entry(
+            "rescale.split_rescale",
             "take rescales out of requantizing ops, which leaves 32-bit integer arithmetic",
-            f"{here}.rescale.split_rescale:SplitRescale",
             (("ops", "all|sums", "all", "sums: what adds many numbers"), *_RULES),
         ),
-        PassEntry(
-            "lower-float-regions",
+        _entry(
+            "lowering.lower_float_regions",
             "compute float regions in 32-bit integers, for targets without floats",
-            f"{here}.lowering.lower_float_regions:LowerFloatRegions",
-            _RULES,
         ),
-        PassEntry(
-            "form-softmax-tables",
+        _entry(
+            "tables.form_softmax_tables",
             "write softmax of codes as lookups, a sum and one division of integers",
-            f"{here}.tables.form_softmax_tables:FormSoftmaxTables",
-            _RULES,
         ),
-        PassEntry(
-            "type-accumulators",
+        _entry(
+            "casts.type_accumulators",
             "give contractions of codes with a float result their integer accumulator",
-            f"{here}.casts.type_accumulators:TypeAccumulators",
-            _RULES,
         ),
-        PassEntry(
-            "lower-composites",
+        _entry(
+            "lowering.lower_composites",
             "write composites as pieces with component qparams (lower-lstm: nn.lstm only, ...)",
-            f"{here}.lowering.lower_composites:LowerComposites",
             (*_RULES, ("ops", "str", "all", "which composites, joined by +; default all")),
         ),
-        PassEntry(
-            "lower-division",
+        _entry(
+            "lowering.lower_division",
             "write divisions of floats as products with reciprocals, which tables do",
-            f"{here}.lowering.lower_division:LowerDivisions",
-            _RULES,
+            kind="LowerDivisions",
         ),
-        PassEntry(
-            "merge-shuffles",
+        _entry(
+            "cleanup.merge_shuffles",
             "one gather for reshapes and a transpose that reorder a dimension",
-            f"{here}.cleanup.merge_shuffles:MergeShuffles",
-            _RULES,
         ),
-        PassEntry(
-            "lower-transposed",
+        _entry(
+            "lowering.lower_transposed",
             "write transposed convolutions on codes as convolutions and depth_to_space",
-            f"{here}.lowering.lower_transposed:LowerTransposed",
-            _RULES,
         ),
-        PassEntry(
-            "form-delegated",
+        _entry(
+            "casts.form_delegated",
             "write functions of codes and float islands as what XNNPACK in LiteRT runs fastest",
-            f"{here}.casts.form_delegated:FormDelegated",
-            _RULES,
         ),
-        PassEntry(
-            "release-kernels",
+        _entry(
+            "casts.release_kernels",
             "let ops be real functions that are rounded once where they name LiteRT's kernels",
-            f"{here}.casts.release_kernels:ReleaseKernels",
             (_NUMERICS,),
         ),
-        PassEntry(
-            "form-floats",
+        _entry(
+            "casts.form_floats",
             "write ops on codes as ops on floats between casts, where a target is faster so",
-            f"{here}.casts.form_floats:FormFloats",
             (_WHERE, *_RULES),
         ),
-        PassEntry(
-            "dequantize-at-load",
+        _entry(
+            "casts.dequantize_at_load",
             "let a runtime dequantize constant weights of float products when it loads a model",
-            f"{here}.casts.dequantize_at_load:DequantizeAtLoad",
             (_WHERE, *_RULES),
         ),
-        PassEntry(
-            "part-biases",
+        _entry(
+            "casts.part_biases",
             "add float biases alone where they keep products of codes from integer kernels",
-            f"{here}.casts.part_biases:PartBiases",
             (_WHERE, *_RULES),
         ),
-        PassEntry(
-            "lower-prelu",
+        _entry(
+            "lowering.lower_prelu",
             "write PReLU on codes as a product and a maximum of floats between casts",
-            f"{here}.lowering.lower_prelu:LowerPRelu",
-            _RULES,
+            kind="LowerPRelu",
         ),
-        PassEntry(
-            "softmax-last",
+        _entry(
+            "lowering.softmax_last",
             "write softmax along an inner dimension as one along the last, between transposes",
-            f"{here}.lowering.softmax_last:SoftmaxLast",
             (_WHERE, *_RULES),
         ),
-        PassEntry(
-            "channels-last",
+        _entry(
+            "lowering.channels_last",
             "write depth_to_space and nearest upsampling as transposes and copies of whole pixels",
-            f"{here}.lowering.channels_last:ChannelsLast",
             (_WHERE, *_RULES),
         ),
-        PassEntry(
-            "widen-channels",
+        _entry(
+            "lowering.widen_channels",
             "widen convolutions to numbers of channels that a target's kernel is made for",
-            f"{here}.lowering.widen_channels:WidenChannels",
             (("multiple", "int", "0", "of what; default 0: the target says which"), *_RULES),
         ),
-        PassEntry(
-            "finer-weights",
+        _entry(
+            "lowering.finer_weights",
             "write weights of few bits as multiples of a power of two, for a bias of finer steps",
-            f"{here}.lowering.finer_weights:FinerWeightsPass",
-            _RULES,
+            kind="FinerWeightsPass",
         ),
-        PassEntry(
-            "fit-sums",
+        _entry(
+            "lowering.fit_sums",
             "round weights again whose sums may leave what the target adds them up in",
-            f"{here}.lowering.fit_sums:FitSumsPass",
-            _RULES,
+            kind="FitSumsPass",
         ),
-        PassEntry(
-            "raise-composites",
+        _entry(
+            "importing.raise_composites",
             "make composite ops of their pieces: biases, swish, gelu, softmax, layer norm",
-            f"{here}.importing.raise_composites:RaiseComposites",
-            _RULES,
         ),
-        PassEntry(
-            "fold-into-weights",
+        _entry(
+            "folding.fold_into_weights",
             "fold what is done to each channel of a float contraction into its weights",
-            f"{here}.folding.fold_into_weights:FoldIntoWeightsPass",
-            _RULES,
+            kind="FoldIntoWeightsPass",
         ),
-        PassEntry(
-            "raise-dynamic",
+        _entry(
+            "importing.raise_dynamic",
             "make one op of a product that quantizes its input as it runs",
-            f"{here}.importing.raise_dynamic:RaiseDynamicProducts",
-            _RULES,
+            kind="RaiseDynamicProducts",
         ),
-        PassEntry(
-            "lower-dynamic",
+        _entry(
+            "lowering.lower_dynamic",
             "write such ops in pieces, or as float products of dequantized weights",
-            f"{here}.lowering.lower_dynamic:LowerDynamicProducts",
             (*_RULES, ("to", "pieces|floats", "pieces", "floats is relaxed")),
+            kind="LowerDynamicProducts",
         ),
-        PassEntry(
-            "quantization-boundary",
+        _entry(
+            "casts.quantization_boundary",
             "list where integers become floats and back, as remarks B1 to B7",
-            f"{here}.casts.quantization_boundary:QuantizationBoundary",
+            (),
         ),
-        PassEntry(
-            "reencode-storage",
+        _entry(
+            "casts.reencode_storage",
             "change 8-bit storage between signed and unsigned, exactly",
-            f"{here}.casts.reencode_storage:ReencodeStorage",
             (
                 ("activations", "str", "u8", "i8, u8 or keep"),
                 ("weights", "str", "i8", "i8, u8 or keep"),
                 _NUMERICS,
             ),
         ),
-        PassEntry(
-            "convert-rescale",
+        _entry(
+            "rescale.convert_rescale",
             "change rescales between the real and the (multiplier, shift) form",
-            f"{here}.rescale.convert_rescale:ConvertRescale",
             (
                 ("form", "fixed|real", "fixed", "the form to write"),
                 (
@@ -367,37 +316,32 @@ def _entries() -> tuple[PassEntry, ...]:
             "qdialect.lowerings.tflite.convert:ConvertNnToTflite",
             (("numerics", "str", "ties", "how far a kernel may be from an op: ties or bounded"),),
         ),
-        PassEntry(
-            "expand-rescale",
+        _entry(
+            "rescale.expand_rescale",
             "write rescales in upstream's ops, so that nothing of ours is left",
-            f"{here}.rescale.expand_rescale:ExpandRescale",
             (("to", "arith|casts", "arith", "integers, or casts (dcast, qcast)"), *_RULES),
         ),
-        PassEntry(
-            "lower-quant-ops",
+        _entry(
+            "lowering.lower_quant_ops",
             "write quantize and dequantize in arith, rounding and saturating",
-            f"{here}.lowering.lower_quant_ops:LowerQuantOps",
+            (),
         ),
-        PassEntry(
-            "strip-func-quant-types",
-            "make functions and blocks pass stored integers",
-            f"{here}.lowering.strip_func_quant_types:StripFuncQuantTypes",
+        _entry(
+            "lowering.strip_func_quant_types", "make functions and blocks pass stored integers", ()
         ),
-        PassEntry(
-            "normalize-quant-types",
+        _entry(
+            "lowering.normalize_quant_types",
             "write block grids per tensor or per axis where they are that",
-            f"{here}.lowering.normalize_quant_types:NormalizeQuantTypes",
+            (),
         ),
-        PassEntry(
-            "preflight",
+        _entry(
+            "lowering.preflight",
             "list what an upstream tool would change, reject or crash on (with --remarks)",
-            f"{here}.lowering.preflight:Preflight",
             (("tool", "mlir-opt-22|iree-3.13|all", "all", "the tool, or all"),),
         ),
-        PassEntry(
-            "canonicalize",
+        _entry(
+            "cleanup.canonicalize",
             "remove what does nothing: redundant clamps, identity and paired movements",
-            f"{here}.cleanup.canonicalize:Canonicalize",
             (
                 *_RULES,
                 ("top_down", "bool", "true", "visit ops from the top (false: not supported)"),
@@ -496,8 +440,8 @@ def _entries() -> tuple[PassEntry, ...]:
             "fail if an op is left float, and say why",
             "qdialect.quantization.assert_all_quantized:AssertAllQuantized",
         ),
-        PassEntry("cse", "merge equal pure ops", f"{here}.cleanup.cse:Cse"),
-        PassEntry("dce", "erase pure ops whose results are unused", f"{here}.cleanup.dce:Dce"),
+        _entry("cleanup.cse", "merge equal pure ops", ()),
+        _entry("cleanup.dce", "erase pure ops whose results are unused", ()),
     )
 
 
