@@ -66,7 +66,6 @@ def test_a_tiny_file_needs_few_modules(tiny: str) -> None:
             "hashlib",
             "importlib.metadata",
             "json",
-            "qdialect.formats.mlir.write.line_templates",
             "mmap",
             "qdialect.behaviors.declaration",
             "qdialect.ops.constants",

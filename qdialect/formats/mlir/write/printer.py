@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i1,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
 from qdialect.context import QContext
 from qdialect.formats.mlir.write.layout import LayoutPrinter
@@ -32,7 +32,6 @@ from qdialect.formats.mlir.write.style import PLAIN, Style
 from qdialect.numerics.float_text import FORMATS, float_text
 
 if TYPE_CHECKING:
-    from qdialect.formats.mlir.write.line_templates import LineTemplates, Parts, Pattern
     from qdialect.ops.constants import BlobAttr
     from qdialect.quant.types import UniformType
 
@@ -41,9 +40,6 @@ BLOB = "nn.blob"
 
 #: the name of `quant.types.UniformType`
 UNIFORM = "quant.uniform"
-
-#: so many ops are printed before `LineTemplates` is imported, which takes time
-TEMPLATES_AFTER = 32
 
 
 class MLIRPrinter(LayoutPrinter):
@@ -72,35 +68,6 @@ class MLIRPrinter(LayoutPrinter):
         #: texts of types by `id` of the type, which the entry refers to so that the `id` stays
         #: unique
         self._types: dict[int, tuple[Attribute, str]] = {}
-        self._templates: LineTemplates | None = None
-        self._printed = 0
-
-    # -- ops like one that was printed before --------------------------------
-
-    @override
-    def _print_op(self, op: Operation) -> None:
-        if self._templates is None:
-            if self.style is not PLAIN:
-                return super()._print_op(op)
-            self._printed += 1
-            if self._printed <= TEMPLATES_AFTER:
-                return super()._print_op(op)
-            from qdialect.formats.mlir.write.line_templates import LineTemplates
-
-            self._templates = LineTemplates(self.print_generic_format)
-        pattern = self._templates.pattern(op)
-        if pattern is None or self.stream is None:
-            return super()._print_op(op)
-        results = self._results_text(op)
-        parts = self._parts(self._templates, op, pattern)
-        text = self._templates.text(pattern, parts)
-        if text is not None:
-            self.print_string(f"{results}{text}{self._location_text(op)}")
-            return
-        text = self._captured(lambda: super(MLIRPrinter, self)._print_op(op))
-        end = len(text) - len(self._location_text(op))
-        self._templates.learn(pattern, op, parts, text[len(results) : end])
-        self.print_string(text)
 
     @override
     def print_string(self, text: str, *, indent: int | None = None) -> None:
@@ -120,42 +87,6 @@ class MLIRPrinter(LayoutPrinter):
                 self._indent if indent is None else indent
             )
             self.stream.write("\n" + " " * self._current_column)
-
-    def _results_text(self, op: Operation) -> str:
-        """`%0 = `, or nothing."""
-        results = op.results
-        if len(results) == 1:
-            return f"%{self._name(results[0])} = "
-        return self._captured(lambda: self._print_results(op)) if results else ""
-
-    def _location_text(self, op: Operation) -> str:
-        if not self.print_debuginfo:
-            return ""
-        return " " + self._captured(lambda: self.print_attribute(op.location))
-
-    def _parts(self, templates: LineTemplates, op: Operation, pattern: Pattern) -> Parts:
-        operands = op._operands  # pyright: ignore[reportPrivateUsage]
-        names = [self._name(value) for value in operands]
-        types = [self._type_text(value.type) for value in operands]
-        results = [self._type_text(value.type) for value in op.results]
-        tensor = pattern.tensor
-        if tensor is None:
-            tensor_text = ""
-        elif type(tensor) is DenseIntOrFPElementsAttr:
-            tensor_text = self._dense_text(cast("DenseIntOrFPElementsAttr[Any]", tensor))
-        else:
-            tensor_text = self._captured(lambda: self.print_attribute(tensor))
-        return templates.parts(pattern, names, types, results, tensor_text)
-
-    def _name(self, value: SSAValue) -> str:
-        name = self._ssa_values.get(value)
-        if name is not None:
-            return name
-        if value.name_hint:
-            self._captured(lambda: self.print_ssa_value(value))
-            return self._ssa_values[value]
-        name = self._ssa_values[value] = self._get_new_valid_name_id()
-        return name
 
     def _captured(self, write: Callable[[], object]) -> str:
         """What `write` prints."""
