@@ -1,10 +1,11 @@
-"""Find the pieces of a composite op in a graph: its declaration is the pattern.
+"""Find the pieces of a composite op in a graph.
 
-A probe is the op on block arguments, which stand for any value. Its pieces are built in a block
-aside and compared with the ops above a value of the graph. Addition and multiplication commute; a
-product is the same in any order of its factors, with x^2 for x * x and x / c for x * (1 / c).
-Pieces may be rounded on the way, as quantizers write them (fake quantization): the result of a
-quantize and a dequantize stands for their operand.
+A form of the op (`composite_forms`) is compared with the ops above a value. That gives the operands
+and properties of the op. Then the pieces of this op are built and compared once more, so that all
+numbers, types and attributes agree. Addition and multiplication commute. A product may have its
+factors in any order, with x^2 for x * x and x / c for x * (1 / c). A constant operand may be
+unsqueezed or transposed already. Pieces may be quantized and dequantized in between, as quantizers
+write them, or rescaled.
 
     %0 = nn.sigmoid %x : (!f) -> !f
     %1 = quant.qcast %0 : !f to !q
@@ -20,27 +21,53 @@ from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import ConstantLike
+from xdsl.utils.exceptions import VerifyException
 
 from qdialect.analysis.codes import constant_values
-from qdialect.behaviors.shapes import shape_of
+from qdialect.behaviors.shapes import shape_of, tensor_type
 from qdialect.context import QContext
-from qdialect.ops import AddOp, DivOp, MulOp, NNOp, SliceOp, SqueezeOp, constant_of, keys_of
-from qdialect.ops.components import Build, Pieces, built
+from qdialect.ops import (
+    AddOp,
+    DivOp,
+    MulOp,
+    NNOp,
+    ReshapeOp,
+    SliceOp,
+    SqueezeOp,
+    TransposeOp,
+    UnsqueezeOp,
+    constant_array,
+    constant_of,
+    keys_of,
+    make_constant,
+)
+from qdialect.ops.base import ranked
+from qdialect.ops.components import Build, NoPiecesError, Pieces, built
 from qdialect.ops.functions import PowOp
 from qdialect.ops.shapes import normalize_axes
 from qdialect.passes.constant_scalars import scalar_of
 from qdialect.passes.folding.constant_evaluation import dequantize
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, quant_element, with_element
+from qdialect.passes.importing.composite_forms import Form, Reading, probes
+from qdialect.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    UniformType,
+    element_type,
+    quant_element,
+    with_element,
+)
 from qdialect.quant.elements import expressed_type
 from qdialect.rewrite import Refusal
 
 #: constants in files are rounded to f32, and differently by each exporter
 _CLOSE = 2.0**-22
 _NEAR = 3
-"""So many pieces at least, and half of them, are there in what is nearly a composite."""
+"""A remark tells what differs where so many pieces match, and half of all; two for an operand."""
 
 _Leaf = SSAValue | float
 
@@ -106,8 +133,12 @@ class Match:
     is_closed: bool
     #: what the pieces are rounded to, by role
     types: Mapping[str, UniformType]
+    #: whether pieces are quantized and dequantized
+    is_cast: bool
     #: whether any value on the way is rounded
     is_rounded: bool
+    #: by operand, how it lies in the graph if not as it is
+    moves: Sequence[Move | None] = ()
 
     def piece(self, role: str) -> SSAValue | None:
         """The value of a piece, as it is stored, if it is one value in the graph."""
@@ -138,36 +169,76 @@ class Miss:
     matched: int = 0
     reason: str = ""
 
+    def or_none(self, size: int) -> Miss:
+        """This, if it has half of `size` pieces."""
+        return self if 2 * self.matched >= size else Miss()
 
-def find(probe: Operation, block: Block, result: SSAValue, session: QContext) -> Match | Miss:
-    """`result` as what `probe` (in `block`, on its arguments) computes; else what is not so, with
-    no reason where less than half of its pieces are there."""
-    components, best = session.components[probe.name], Miss()
-    # Its own program, and those that files have.
-    for build in (components.build, *components.also):
-        found = _find(build, probe, block, result, session)
+
+@dataclass(frozen=True)
+class Move:
+    """How a constant operand lies in the graph: `perm` undoes a transpose, if there is one, and
+    `shape` is the one that the operand has."""
+
+    shape: tuple[int, ...]
+    perm: tuple[int, ...] | None = None
+
+    def type_of(self, value: SSAValue) -> Attribute:
+        """The type of the operand whose value in the graph is `value`."""
+        return ranked(tensor_type(value).element_type, self.shape)
+
+    def written(self, value: SSAValue, session: QContext) -> Operation:
+        """The op, in no block, that gives the operand."""
+        if (constant := constant_of(value)) is None:
+            return ReshapeOp(value, self.shape)
+        array = constant_array(constant, session.blobs)
+        array = (array if self.perm is None else array.transpose(self.perm)).reshape(self.shape)
+        return make_constant(array.copy(), tensor_type(value).element_type, session.blobs)
+
+
+def find(form: Form, result: SSAValue, session: QContext) -> tuple[NNOp, Match | Miss]:
+    """The op of a form that `result` is computed by, on block arguments, and where its pieces are;
+    or the op of the form, and what differs."""
+    start = _Matching(session, form)
+    matched = start.run(form.final, result)
+    if matched is None or not matched.bound.keys() >= set(form.arguments):
+        return form.probe, start.miss.or_none(form.size)
+    reading, best = matched.reading(), Miss(form.size, "a constant has numbers that are not finite")
+    element = element_type(as_float(result.type))
+    for probe in probes(form, reading, element, session.blobs) if reading else ():
+        if isinstance(probe, str):
+            best = Miss(form.size, f"the op {probe}")
+            continue
+        found = _compared(probe, form.build, result, session)
         if isinstance(found, Match):
-            return found
-        best = max(best, found, key=lambda miss: miss.matched)
-    return best
+            return probe, found
+        best = found
+    return form.probe, best
 
 
-def _find(
-    build: Build, probe: Operation, block: Block, result: SSAValue, session: QContext
-) -> Match | Miss:
+def _compared(probe: NNOp, build: Build, result: SSAValue, session: QContext) -> Match | Miss:
+    """The pieces of `probe`, which is in a block, as those of a graph."""
+    block = probe.parent
+    assert block is not None
     pieces = Pieces(probe, session.blobs, {}, session.target.most_pieces)
     before = set(block.ops)
-    final = built(build, probe, pieces)
+    try:
+        final = built(build, probe, pieces)
+    except (NoPiecesError, VerifyException) as error:
+        return Miss(_NEAR, str(error))
     if final is None:
         return Miss()
     start = _Matching(session)
     matched = start.run(final[0], result)
     if matched is None or not matched.bound.keys() >= set(block.args):
         count = sum(not _is_constant(op) for op in block.ops if op not in before)
-        return start.miss if start.miss.matched >= max(_NEAR, count / 2) else Miss()
+        return start.miss.or_none(count)
+    if (kind := as_float(result.type)) != probe.results[0].type:
+        return Miss(len(matched.bound), f"the result is {kind}, not {probe.results[0].type}")
     known = [matched.bound.get(operand, operand) for operand in probe.operands]
     inexact = matched.inexact or pieces.rounds_constants
-    return match_of(known, matched.bound, pieces.values, (result,), inexact)
+    found = match_of(known, matched.bound, pieces.values, (result,), inexact)
+    found.moves = [matched.moves.get(operand) for operand in probe.operands]
+    return found
 
 
 def match_of(
@@ -192,8 +263,9 @@ def match_of(
         element = elements[0] if len(elements) == len(values) and elements else None
         if element is not None and elements.count(element) == len(elements):
             types[role] = element
-    is_rounded = bool(casts) or any(quant_element(value.type) for value in results)
-    return Match(operands, bound, pieces, results, inexact, closed, types, is_rounded)
+    cast = any(isinstance(op, QCastOp) for group in casts.values() for op in group)
+    rounded = cast or bool(casts) or any(quant_element(value.type) for value in results)
+    return Match(operands, bound, pieces, results, inexact, closed, types, cast, rounded)
 
 
 def _casts(
@@ -245,27 +317,48 @@ def _is_slice(op: Operation, arguments: Container[SSAValue]) -> bool:
 @dataclass
 class _Matching:
     session: QContext
+    #: the form that is compared, whose numbers and types stand for any
+    form: Form | None = None
     bound: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    numbers: dict[SSAValue, float] = field(default_factory=dict[SSAValue, float])
+    moves: dict[SSAValue, Move] = field(default_factory=dict[SSAValue, Move])
     inexact: bool = False
     #: how many pieces are above, of the one that is compared
     depth: int = 0
     miss: Miss = field(default_factory=Miss)
 
+    def reading(self) -> Reading | None:
+        """What the graph has in the places of the form; None for numbers that are not finite."""
+        assert self.form is not None
+        arrays: dict[SSAValue, NDArray[Any]] = {}
+        for constant in self.form.arrays:
+            array = numbers_of(self.bound[constant], self.session)
+            if array is None or not np.isfinite(array).all():
+                return None
+            arrays[constant] = array
+        types = {argument: self._type(argument, value) for argument, value in self.bound.items()}
+        return Reading(self.bound, self.numbers, arrays, types)
+
+    def _type(self, argument: SSAValue, value: SSAValue) -> Attribute:
+        move = self.moves.get(argument)
+        return as_float(value.type if move is None else move.type_of(value))
+
     def run(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
         """Bound further so that `value` is what `pattern` says, or None."""
         found = self._run(pattern, value)
         if found is None:
-            matched = self.depth + sum(isinstance(v.owner, Operation) for v in self.bound)
-            if matched > self.miss.matched:
-                self.miss.matched, self.miss.reason = matched, _difference(pattern, value)
+            self._missed(_difference(pattern, value, self.session), _NEAR - _is_moved(pattern))
         return found
+
+    def _missed(self, reason: str, least: int = _NEAR) -> None:
+        """Record a difference, unless one was found where more pieces match."""
+        matched = self.depth + sum(isinstance(v.owner, Operation) for v in self.bound)
+        if matched >= max(least, self.miss.matched + 1):
+            self.miss.matched, self.miss.reason = matched, reason
 
     def _run(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
         if isinstance(pattern, BlockArgument):
-            if pattern in self.bound:
-                return self if self.bound[pattern] is value else None
-            same = pattern.type == as_float(value.type)
-            return replace(self, bound={**self.bound, pattern: value}) if same else None
+            return self._argument(pattern, value)
         value = unrounded(value)
         if pattern in self.bound:
             return self if self.bound[pattern] is value else None
@@ -274,41 +367,92 @@ class _Matching:
         if _is_constant(op):
             if (found := self._constant(pattern, _number(value, self.session))) is not None:
                 return found
-            return self if self._is_array(pattern, value) else None
+            return self._array(pattern, value)
         if isinstance(op, MulOp):
             return self._product(pattern, value)
         other = value.owner
-        if not isinstance(other, NNOp):
-            return None
-        same = _is_same(op, other)
+        if _is_moved(pattern) and type(other) is not type(op):
+            move = _undone(op, value)
+            return move and self._argument(op.operands[0], value, move)
+        same = self._is_same(op, other) if isinstance(other, NNOp) else None
         if same is None:
             return None
+        assert isinstance(other, NNOp)
         orders = [tuple(other.operands)]
         if isinstance(op, AddOp):
             orders.append((other.operands[1], other.operands[0]))
         for operands in orders:
             found: _Matching | None = replace(self, depth=self.depth + 1)
             for inner, actual in zip(op.operands, operands, strict=True):
-                found = found and found.run(inner, actual)
+                move = _without_ones(inner, actual) if isinstance(op, AddOp) else None
+                if found is not None:
+                    run = found.run(inner, actual) if move is None else None
+                    found = run or (found._argument(inner, actual, move) if move else None)
             if found is not None:
-                bound, inexact = {**found.bound, pattern: value}, found.inexact or not same
-                return replace(self, bound=bound, inexact=inexact)
+                bound = {**found.bound, pattern: value}
+                return replace(
+                    found, bound=bound, inexact=found.inexact or not same, depth=self.depth
+                )
         return None
 
+    def _argument(
+        self, pattern: SSAValue, value: SSAValue, move: Move | None = None
+    ) -> _Matching | None:
+        """An operand of the op is `value`, moved."""
+        if pattern in self.bound:
+            same = self.bound[pattern] is value and self.moves.get(pattern) == move
+            return self if same else None
+        kind = as_float(value.type if move is None else move.type_of(value))
+        if self.form is None and pattern.type != kind:
+            return None
+        moves = self.moves if move is None else {**self.moves, pattern: move}
+        return replace(self, bound={**self.bound, pattern: value}, moves=moves)
+
     def _constant(self, pattern: SSAValue, number: float | None) -> _Matching | None:
+        if self.form is not None and number is not None and not shape_of(pattern):
+            return replace(self, numbers={**self.numbers, pattern: number})
         expected = _number(pattern, self.session)
         if expected is None or number is None or not _is_close(number, expected):
             return None
         return replace(self, inexact=self.inexact or number != expected)
 
-    def _is_array(self, pattern: SSAValue, value: SSAValue) -> bool:
-        """Whether a constant holds the numbers of the pattern's, of which it may be a row."""
-        one, other = numbers_of(pattern, self.session), numbers_of(value, self.session)
-        if one is None or other is None or one.size != other.size:
-            return False
-        rank = max(one.ndim, other.ndim)
-        shapes = {(*(1,) * (rank - array.ndim), *array.shape) for array in (one, other)}
-        return len(shapes) == 1 and bool((one.ravel() == other.ravel()).all())
+    def _is_same(self, pattern: Operation, op: NNOp) -> bool | None:
+        """Whether `op` is the same function, dimensions counted from either end: False where
+        numbers differ by what files round off, None where it is another one. The integers of a
+        form, and the numbers that show properties, stand for any."""
+        if pattern.name != op.name or len(pattern.operands) != len(op.operands):
+            return None
+        assert isinstance(pattern, NNOp)
+        expected, actual = _properties(pattern), _properties(op)
+        if expected.keys() != actual.keys():
+            return None
+        if (form := self.form) is not None:
+            place = pattern.results[0]
+            fixed = {
+                name: value
+                for name, value in expected.items()
+                if isinstance(value, float | str) and (place, name) not in form.shown
+            }
+            expected, actual = fixed, {name: actual[name] for name in fixed}
+        if expected == actual:
+            return True
+        close = all(a == actual[n] or _is_close(actual[n], a) for n, a in expected.items())
+        return False if close else None
+
+    def _array(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
+        """A constant that holds the numbers of the pattern's, of which it may be a row."""
+        two = numbers_of(value, self.session)
+        if two is None:
+            return None
+        if self.form is not None:
+            anything = pattern in self.form.arrays and two.size > 1
+            return replace(self, bound={**self.bound, pattern: value}) if anything else None
+        one = numbers_of(pattern, self.session)
+        if one is None or one.size != two.size:
+            return None
+        rank = max(one.ndim, two.ndim)
+        shapes = {(*(1,) * (rank - array.ndim), *array.shape) for array in (one, two)}
+        return self if len(shapes) == 1 and (one.ravel() == two.ravel()).all() else None
 
     def _product(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
         factors = list(_factors(pattern))
@@ -322,13 +466,17 @@ class _Matching:
                 if found is not None:
                     bound = _bound_products(pattern, products, order)
                     bound |= {**found.bound, pattern: value}
-                    return replace(self, bound=bound, inexact=found.inexact)
+                    return replace(found, bound=bound, depth=self.depth)
         return None
 
     def _factor(self, pattern: SSAValue, leaf: _Leaf) -> _Matching | None:
         if isinstance(leaf, SSAValue):
             return self.run(pattern, leaf)
-        found = self._constant(pattern, leaf) if _is_constant(pattern.owner) else None
+        if not _is_constant(pattern.owner):
+            return None
+        found = self._constant(pattern, leaf)
+        if found is None and (expected := _number(pattern, self.session)) is not None:
+            self._missed(f"a factor is {leaf:g}, not {expected:g}")
         return found and replace(found, inexact=True)
 
 
@@ -336,16 +484,60 @@ def _is_constant(op: Operation | Block) -> bool:
     return isinstance(op, Operation) and op.has_trait(ConstantLike, value_if_unregistered=False)
 
 
-def _difference(pattern: SSAValue, value: SSAValue) -> str:
-    """Why a value is not that of the pattern, for people."""
-    if isinstance(pattern, BlockArgument):
-        return f"{value.type} stands where it takes {pattern.type}, or the same value as elsewhere"
+def _undone(op: Operation, value: SSAValue) -> Move | None:
+    """How `value` is the operand of a movement whose result it is."""
+    constant, element = constant_of(value), quant_element(value.type)
+    if element is not None and (constant is None or not element.qparams.is_per_tensor):
+        return None
+    if isinstance(op, TransposeOp) and constant is not None and element is None:
+        perm = tuple(int(n) for n in np.argsort(op.values["perm"]))
+        shape = shape_of(value)
+        return Move(tuple(shape[n] for n in perm), perm) if len(shape) == len(perm) else None
+    if not isinstance(op, UnsqueezeOp):
+        return None
+    rank, axes, shape = len(shape_of(op.result)), op.values["axes"], shape_of(value)
+    ones, rest = shape[: len(shape) - rank], shape[-rank:]
+    rest = (*(1,) * (rank - len(rest)), *rest)
+    if {*ones, *(rest[axis] for axis in axes)} - {1}:
+        return None
+    return Move(tuple(n for axis, n in enumerate(rest) if axis not in axes))
+
+
+def _without_ones(pattern: SSAValue, value: SSAValue) -> Move | None:
+    """How a constant that is added is the operand of fewer dimensions, if it is."""
+    shape, more = shape_of(value), len(shape_of(value)) - len(shape_of(pattern))
+    fits = isinstance(pattern, BlockArgument) and more > 0 and {*shape[:more]} == {1}
+    return Move(shape[more:]) if fits and constant_of(_stored(value)) is not None else None
+
+
+def _is_moved(pattern: SSAValue) -> bool:
+    """Whether this is an operand of the composite, unsqueezed or transposed."""
+    op = pattern.owner
+    is_movement = isinstance(op, UnsqueezeOp | TransposeOp)
+    return is_movement and isinstance(op.operands[0], BlockArgument)
+
+
+def _difference(pattern: SSAValue, value: SSAValue, session: QContext) -> str:
+    """How a value differs from that of the pattern, for people."""
     op, other = unrounded(value).owner, pattern.owner
-    assert isinstance(other, Operation)
     found = f"'{op.name}'" if isinstance(op, Operation) else "an argument"
-    at = "".join(f" at '{key}'" for key in keys_of(op)) if isinstance(op, Operation) else ""
-    expected = "a number, or another" if _is_constant(other) else f"'{other.name}'"
-    return f"{found}{at} stands where its pieces have {expected}"
+    found += "".join(f" at '{key}'" for key in keys_of(op)) if isinstance(op, Operation) else ""
+    if isinstance(other, Block):
+        return f"{found} gives {value.type}, not the operand of type {pattern.type}"
+    if _is_constant(other):
+        numbers = [_number(each, session) for each in (value, pattern)]
+        known = None not in numbers
+        shown = [f"{n:g}" for n in numbers if n is not None]
+        return (
+            f"a number is {shown[0]}, not {shown[1]}" if known else f"{found} is no such constant"
+        )
+    if isinstance(other, TransposeOp) and _is_moved(pattern):
+        return f"{found} is not a constant matrix"
+    if _is_moved(pattern):
+        return f"{found} gives {value.type}, not one number for each channel"
+    if isinstance(op, Operation) and op.name == other.name:
+        return f"{found} has other operands or attributes"
+    return f"the graph has {found} where the op has '{other.name}'"
 
 
 def _number(value: SSAValue, session: QContext) -> float | None:
@@ -411,28 +603,14 @@ def _splits(
                     yield (*leaves, *more), (*products, *last, whole)
 
 
-def _is_same(pattern: Operation, op: NNOp) -> bool | None:
-    """Whether `op` is the same function, dimensions counted from either end: False where
-    numbers differ by what files round off, None where it is another one."""
-    if pattern.name != op.name or len(pattern.operands) != len(op.operands):
-        return None
-    assert isinstance(pattern, NNOp)
-    expected, actual = _properties(pattern), _properties(op)
-    if expected == actual:
-        return True
-    close = expected.keys() == actual.keys() and all(
-        a == actual[name] or _is_close(actual[name], a) for name, a in expected.items()
-    )
-    return False if close else None
-
-
 def _is_close(actual: Any, expected: Any) -> bool:
     both = isinstance(actual, float) and isinstance(expected, float)
     return both and abs(actual - expected) <= _CLOSE * abs(expected)
 
 
 def _properties(op: NNOp) -> dict[str, Any]:
-    values = dict(op.values)
+    values = {name: value for name, value in op.values.items() if name != "rounding"}
     if "axes" in values:
-        values["axes"] = normalize_axes(values["axes"], len(shape_of(op.operands[0])))
+        rank = max(len(shape_of(value)) for value in (op.operands[0], op.results[0]))
+        values["axes"] = normalize_axes(values["axes"], rank)
     return values

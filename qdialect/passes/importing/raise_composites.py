@@ -33,23 +33,20 @@ from math import inf, prod
 from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.analysis.codes import constant_values, qparams_of, rounding_of
-from qdialect.behaviors import Accumulator, PortKind
-from qdialect.behaviors.shapes import DYNAMIC, shape_of, tensor_type
+from qdialect.behaviors import PortKind
+from qdialect.behaviors.shapes import DYNAMIC, shape_of
 from qdialect.context import QContext
 from qdialect.numerics.contract import Contract, Numerics
 from qdialect.ops import (
     AddOp,
     ConcatOp,
-    ConstantOp,
-    FullyConnectedOp,
     MatMulOp,
     NNOp,
     ReshapeOp,
-    constant_array,
     constant_of,
     keys_of,
     make_constant,
@@ -64,35 +61,42 @@ from qdialect.ops.component_keys import (
     shared_key,
 )
 from qdialect.ops.component_qparams import component_types, hold_types, result_role
-from qdialect.ops.keys import KEY, PIECE_KEYS, QPARAMS
-from qdialect.ops.movement import UnsqueezeOp
-from qdialect.passes.importing.component_matching import Match, Miss, as_float, find, numbers_of
-from qdialect.passes.importing.composite_probes import PROBES
+from qdialect.ops.keys import KEY, QPARAMS
+from qdialect.passes.importing.component_matching import (
+    Match,
+    Miss,
+    Move,
+    as_float,
+    find,
+    numbers_of,
+    rounded,
+)
+from qdialect.passes.importing.composite_forms import Form, forms_of, rank_of
 from qdialect.passes.importing.recurrent_matching import Layer, find_layer
 from qdialect.passes.lowering.lower_composites import is_accumulator
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
 from qdialect.qparams import Storage
-from qdialect.quant import DCastOp, RescaleOp, UniformType, element_type, quant_element
-from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
+from qdialect.quant import RescaleOp, UniformType, element_type, quant_element
+from qdialect.rewrite import Refusal, Rewriter, Rule
+
+_RANKS = range(1, 6)
+"""The ranks of results that roots are read from."""
 
 
 @dataclass(frozen=True)
 class _BiasedMatMul:
-    product: Operation
-    add: Operation
+    product: MatMulOp
+    add: AddOp
     bias: SSAValue
 
 
 class MatMulToFullyConnected(Rule[_BiasedMatMul]):
-    """matmul(x, w) + b = fully_connected(x, w transposed) + b, for a constant matrix w.
+    """matmul(x, w) + b = reshape(matmul(reshape(x), w) + b), for an x of more than two dimensions.
 
-    The rows of an x of more dimensions are counted through first:
-
-        matmul(x, w) + b  =  reshape(fully_connected(reshape(x), w transposed) + b)
-
-    which takes one unknown extent in front of the last at most: a reshape back has to say all
-    others. Exact in the reals. `RaiseBias` then moves the bias into the op.
+    The reshapes count the rows of x through and back. Both take one unknown extent, in front of
+    the last. The matrix w and the bias b are constants. Exact in the reals. `RaiseFunction` then
+    makes the product and the sum a fully connected op.
     """
 
     name = "matmul-to-fully-connected"
@@ -102,90 +106,56 @@ class MatMulToFullyConnected(Rule[_BiasedMatMul]):
 
     def match(self, op: Operation) -> _BiasedMatMul | None:
         use = op.results[0].first_use
-        if use is None or not op.results[0].has_one_use():
+        if use is None or not op.results[0].has_one_use() or not isinstance(op, MatMulOp):
             return None
-        add = use.operation
-        return (
-            _BiasedMatMul(op, add, add.operands[1 - use.index]) if isinstance(add, AddOp) else None
-        )
+        add, is_rows = use.operation, len(shape_of(op.operands[0])) > 2
+        if not isinstance(add, AddOp) or not is_rows or len(shape_of(op.operands[1])) != 2:
+            return None
+        return _BiasedMatMul(op, add, add.operands[1 - use.index])
 
     def check(self, match: _BiasedMatMul) -> Contract | Refusal:
         lhs, rhs = match.product.operands
         result = match.product.results[0]
         if any(qparams_of(v) for v in (lhs, rhs, result)):
             return Refusal("quantized", "only float products have their weight transposed")
-        if len(shape_of(lhs)) < 2 or len(shape_of(rhs)) != 2:
-            return Refusal("rank", "a fully connected op takes rows and a matrix")
         bias = shape_of(match.bias)
         if prod(bias) != shape_of(rhs)[1] or bias[-1:] != shape_of(rhs)[1:]:
-            return Refusal("shape", "what is added is not one number per output channel")
+            return Refusal("shape", "the bias is not one number for each output channel")
         if any(constant_values(v, self.session) is None for v in (rhs, match.bias)):
-            return Refusal("weight", "the weight or the bias is no constant")
-        if len(shape_of(lhs)) > 2:
-            if shape_of(match.add.results[0]) != shape_of(result):
-                return Refusal("shape", "the sum has another shape than the product")
-            if shape_of(lhs)[:-1].count(DYNAMIC) > 1 or 0 in shape_of(lhs):
-                return Refusal("dynamic-shape", "the rows cannot be counted through and back")
+            return Refusal("weight", "the weight or the bias is not constant")
+        if shape_of(match.add.results[0]) != shape_of(result):
+            return Refusal("shape", "the sum has another shape than the product")
+        if shape_of(lhs)[:-1].count(DYNAMIC) > 1 or 0 in shape_of(lhs):
+            return Refusal("dynamic-shape", "a reshape cannot count the rows through and back")
         return in_reals(match.add)
 
     def rewrite(self, match: _BiasedMatMul, rewriter: Rewriter) -> None:
-        product, lhs = match.product, match.product.operands[0]
-        constant = constant_of(product.operands[1])
-        assert constant is not None
-        array = constant_array(constant, self.session.blobs).T
-        element = tensor_type(product.operands[1]).element_type
-        weight = make_constant(array.copy(), element, self.session.blobs)
-        rewriter.insert(weight, product, keep=constant)
-        rows = lhs
-        if len(shape_of(lhs)) > 2:
-            shaped = ReshapeOp(lhs, (-1, shape_of(lhs)[-1]))
-            rewriter.insert(shaped, product)
-            rows = shaped.results[0]
-        new = FullyConnectedOp(rows, weight)
-        if (qparams := product.attributes.get(QPARAMS)) is not None:
-            new.attributes[QPARAMS] = qparams
+        product, add = match.product, match.add
+        lhs, weight = product.operands
+        rows = ReshapeOp(lhs, (-1, shape_of(lhs)[-1]))
+        rewriter.insert(rows, product)
+        new = MatMulOp(rows, weight)
         rewriter.insert(new, product, keep=product)
-        if rows is lhs:
-            rewriter.replace(product, new.results)
-        else:
-            self._shape_back(match, new, rewriter)
-
-    def _shape_back(self, match: _BiasedMatMul, new: Operation, rewriter: Rewriter) -> None:
-        """The bias is added to the rows; the sum keeps its key, and then has its shape."""
-        add, bias = match.add, match.bias
+        bias = match.bias
         if len(shape_of(bias)) > 1:
-            constant = constant_of(bias)
-            assert constant is not None
-            array = constant_array(constant, self.session.blobs).reshape(-1)
-            vector = make_constant(array, tensor_type(bias).element_type, self.session.blobs)
-            rewriter.insert(vector, add, keep=constant)
-            bias = vector.result
+            vector = Move(shape_of(bias)[-1:]).written(bias, self.session)
+            rewriter.insert(vector, add, keep=constant_of(bias))
+            bias = vector.results[0]
         total = AddOp(new, bias)
-        for name in (KEY, QPARAMS):
-            if (attribute := add.attributes.get(name)) is not None:
-                total.attributes[name] = attribute
-        total.location = add.location
+        # The sum keeps its key, and then has its shape.
+        for old, op in ((product, new), (add, total)):
+            op.attributes.update({n: old.attributes[n] for n in _NAMES if n in old.attributes})
+            op.location = old.location
         rewriter.insert(total, add)
-        shape = [-1 if extent == DYNAMIC else extent for extent in shape_of(add.results[0])]
-        back = ReshapeOp(total, shape)
+        back = ReshapeOp(total, [-1 if n == DYNAMIC else n for n in shape_of(add.results[0])])
         rewriter.insert(back, add)
         rewriter.check_inserted()
-        for name in (KEY, QPARAMS):
+        for name in _NAMES:
             add.attributes.pop(name, None)
         rewriter.replace(add, back.results)
 
 
-@dataclass(frozen=True)
-class _Biased:
-    add: Operation
-    product: Operation
-    acc: Accumulator
-    bias: SSAValue
-
-    @property
-    def root(self) -> Operation:
-        """The op that gives the result: the sum, or what rescales it."""
-        return _rescaled(self.add)
+_NAMES = (KEY, QPARAMS)
 
 
 def _rescaled(op: Operation) -> Operation:
@@ -194,101 +164,6 @@ def _rescaled(op: Operation) -> Operation:
     if use is None or not op.results[0].has_one_use() or KEY in op.attributes:
         return op
     return use.operation if isinstance(use.operation, RescaleOp) else op
-
-
-class RaiseBias(Rule[_Biased]):
-    """op(x, w) + b = op(x, w, b), for a contraction op that takes a bias."""
-
-    name = "raise-bias"
-
-    def roots(self) -> Iterable[str]:
-        return (AddOp.name,)
-
-    def match(self, op: Operation) -> _Biased | None:
-        for one, other in ((0, 1), (1, 0)):
-            product = op.operands[one].owner
-            behavior = None
-            if isinstance(product, NNOp):
-                behavior = self.session.behaviors.get(product)
-            acc = None if behavior is None else behavior.accumulator
-            if acc is None or acc.bias is None or not isinstance(product, NNOp):
-                continue
-            if len(product.operands) == acc.bias:
-                return _Biased(op, product, acc, op.operands[other])
-        return None
-
-    def check(self, match: _Biased) -> Contract | Refusal:
-        product, bias = match.product, match.bias
-        if not product.results[0].has_one_use():
-            return Refusal("multi-use", "the product is also used without the bias")
-        if shape_of(match.add.results[0]) != shape_of(product.results[0]):
-            return Refusal("shape", "the sum has another shape than the product")
-        quantized = qparams_of(product.results[0]) is not None
-        if quantized != (qparams_of(match.add.results[0]) is not None):
-            return Refusal("mixed", "floats and codes meet in the sum")
-        if quantized and not is_accumulator(product, self.session):
-            return Refusal("rounded", "the product is rounded before the bias is added")
-        if not quantized and qparams_of(bias) is not None:
-            return Refusal("mixed", "a bias of codes on floats")
-        new = self._build(match)
-        if new is None:
-            return Refusal("shape", "what is added is not one number per output channel")
-        refusal = _refuse_new(new[-1], self.session)
-        erase_new(new)
-        return refusal or in_reals(match.add)
-
-    def _build(self, match: _Biased) -> list[Operation] | None:
-        """The op with a bias, and before it the vector if that has to be new."""
-        product, bias = match.product, match.bias
-        result = product.results[0]
-        axis = match.acc.result_axis(product)
-        channels = shape_of(result)[axis]
-        column = (channels, *(1,) * (len(shape_of(result)) - axis - 1))
-        shape = shape_of(bias)
-        if channels == DYNAMIC or shape[-len(column) :] != column or prod(shape) != channels:
-            return None
-        new: list[Operation] = []
-        if len(shape) > 1:
-            vector = self._vector(bias, channels)
-            if vector is None:
-                return None
-            if isinstance(vector, Operation):
-                new.append(vector)
-                vector = vector.results[0]
-            bias = vector
-        operands = [*product.operands, bias]
-        new.append(retyped(product, operands, [match.root.results[0].type]))
-        new[-1].attributes.pop(KEY, None)
-        new[-1].attributes.pop(QPARAMS, None)
-        if "rounding" in new[-1].properties:
-            new[-1].properties["rounding"] = StringAttr(rounding_of(match.root).value)
-        roles = self.session.components[product.name].roles_of(new[-1])
-        _keep_types(new[-1], self.session, {roles[0]: product}, match.root)
-        new[-1].attributes.pop(PIECE_KEYS, None)
-        return new
-
-    def _vector(self, bias: SSAValue, channels: int) -> SSAValue | Operation | None:
-        """A column as a vector: a value, or the op that makes it."""
-        owner = bias.owner
-        if isinstance(owner, DCastOp) and constant_of(owner.input) is not None:
-            return ReshapeOp(bias, (channels,))
-        if isinstance(owner, UnsqueezeOp) and shape_of(owner.operands[0]) == (channels,):
-            return owner.operands[0]
-        constant, params = constant_of(bias), qparams_of(bias)
-        if constant is None or (params is not None and not params.is_per_tensor):
-            return None
-        array = constant_array(constant, self.session.blobs).reshape(channels)
-        return make_constant(array, tensor_type(bias).element_type, self.session.blobs)
-
-    def rewrite(self, match: _Biased, rewriter: Rewriter) -> None:
-        new = self._build(match)
-        assert new is not None
-        for op in new[:-1]:
-            rewriter.insert(op, match.root, keep=constant_of(match.bias))
-        rewriter.insert(new[-1], match.root, keep=match.root)
-        roles = self.session.components[match.product.name].roles_of(new[-1])
-        _keep_keys(new[-1], self.session, match.root, {roles[0]: match.product})
-        rewriter.replace(match.root, new[-1].results)
 
 
 @dataclass(frozen=True)
@@ -303,32 +178,54 @@ class RaiseFunction(Rule[_Raised]):
 
     name = "raise-function"
 
+    def __init__(self, session: QContext) -> None:
+        super().__init__(session)
+        self._forms: dict[int, list[Form]] = {}
+
     def roots(self) -> Iterable[str]:
-        return tuple(PROBES)
+        forms = (form for rank in _RANKS for form in self._of_rank(rank))
+        return dict.fromkeys(root for form in forms for root in form.roots)
+
+    def _of_rank(self, rank: int) -> list[Form]:
+        if rank not in self._forms:
+            table = self.session.components
+            kinds = {name: self.session.get_optional_op(name) for name in table}
+            self._forms[rank] = [
+                form
+                for name, kind in kinds.items()
+                if kind is not None and issubclass(kind, NNOp)
+                for form in forms_of(kind, table[name], rank)
+            ]
+        return self._forms[rank]
 
     def match(self, op: Operation) -> _Raised | None:
-        result, near, most = op.results[0], None, 0
-        for kind, operands, properties in PROBES[op.name](op, self.session):
-            constants = [each for each in operands if isinstance(each, ConstantOp)]
-            types = [as_float(each) for each in operands if isinstance(each, Attribute)]
-            block = Block(constants, arg_types=types)
-            arguments = iter(block.args)
-            values = [o.result if isinstance(o, ConstantOp) else next(arguments) for o in operands]
-            try:
-                probe = kind(*values, **properties)
-            except VerifyException:
-                continue  # the pieces broadcast, or have shapes that the op does not take
-            block.add_op(probe)
-            found = find(probe, block, result, self.session)
-            if isinstance(found, Match) and probe.results[0].type == as_float(result.type):
+        found = self._found(op)
+        if found is None or isinstance(found.found, Miss):
+            return found
+        value = rounded(op.results[0])
+        if value.has_one_use() and (use := value.first_use) is not None:
+            # The sum with a bias is a piece of the same op.
+            larger = self._found(use.operation)
+            if larger is not None and larger.probe.name == found.probe.name:
+                return None if isinstance(larger.found, Match) else found
+        return found
+
+    def _found(self, op: Operation) -> _Raised | None:
+        """The composite that `op` is the last piece of; else what it nearly is."""
+        near, most = None, 0
+        for form in self._of_rank(rank_of(op)) if isinstance(op, NNOp) else ():
+            if op.name not in form.roots:
+                continue
+            probe, found = find(form, op.results[0], self.session)
+            if isinstance(found, Match):
                 return _Raised(_rescaled(op), probe, found)
-            if isinstance(found, Miss) and found.matched > most:
+            if found.matched > most:
                 near, most = _Raised(op, probe, found), found.matched
         return near
 
     def check(self, match: _Raised) -> Contract | Refusal:
         if isinstance(match.found, Miss):
-            reason = f"no '{match.probe.name}', though nearly: {match.found.reason}"
+            reason = f"nearly '{match.probe.name}', but {match.found.reason}"
             return Refusal("nearly", reason)
         return _verdict(self._build(match), match.found, self.session)
 
@@ -340,9 +237,12 @@ class RaiseFunction(Rule[_Raised]):
         constants: list[Operation] = []
         for number, operand in enumerate(found.operands):
             port = None if behavior is None else behavior.operand_port(number)
-            is_codes = quant_element(operand.type) is not None
+            is_plain = port is not None and port.kind is PortKind.PLAIN
             is_new = isinstance(operand.owner, Operation) and operand.owner.parent is probe.parent
-            if is_new or (is_codes and port is not None and port.kind is PortKind.PLAIN):
+            if (move := found.moves[number]) is not None:
+                constants.append(move.written(operand, self.session))
+                operand = constants[-1].results[0]
+            elif is_new or (is_plain and quant_element(operand.type) is not None):
                 array = numbers_of(operand, self.session)
                 if array is not None:
                     element = element_type(as_float(operand.type))
@@ -511,16 +411,30 @@ def _verdict(new: Sequence[Operation], found: Match, session: QContext) -> Contr
     """What becomes of values where the last of `new` takes the place of pieces that were found, and
     why it may not; `new` are erased."""
     op, contract = new[-1], in_reals(new[-1])
+    is_exact = not found.is_rounded or _sums_exactly(op, found, session)
+    is_mixed = len({quant_element(v.type) is None for v in (op.operands[0], *op.results)}) > 1
     refusal = _refuse_new(op, session)
     erase_new(new)
     if not found.is_closed:
         return Refusal("multi-use", f"a piece of '{op.name}' is also used elsewhere")
-    if refusal is None and found.is_rounded:
+    if is_mixed:
+        return Refusal("mixed", f"'{op.name}' would take codes and give floats, or the reverse")
+    if refusal is None and not is_exact:
         note = "what the pieces were rounded to on the way is not applied"
         contract = Contract(Numerics.RELAXED, inf, note)
     elif found.inexact:
         contract = Contract(Numerics.TIES, note="constants are not exactly the function's")
     return refusal or contract
+
+
+def _sums_exactly(op: Operation, found: Match, session: QContext) -> bool:
+    """Whether all pieces on codes but the result are sums that are not rounded."""
+    components = session.components[op.name]
+    for role in components.roles_of(op)[:-1]:
+        piece = _owner_of(found.piece(role))
+        if role not in components.sums or piece is None or not is_accumulator(piece, session):
+            return False
+    return not found.is_cast
 
 
 def _refuse_new(op: Operation, session: QContext) -> Refusal | None:
@@ -567,7 +481,6 @@ class RaiseComposites(RulePass):
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
         return (
             MatMulToFullyConnected(session),
-            RaiseBias(session),
             RaiseFunction(session),
             RaiseRecurrent(session),
         )
