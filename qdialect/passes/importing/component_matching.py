@@ -19,6 +19,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import permutations
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,9 @@ from qdialect.behaviors.shapes import shape_of, tensor_type
 from qdialect.context import QContext
 from qdialect.ops import (
     AddOp,
+    ConcatOp,
     DivOp,
+    FullyConnectedOp,
     MulOp,
     NNOp,
     ReshapeOp,
@@ -198,7 +201,7 @@ class Move:
 def find(form: Form, result: SSAValue, session: QContext) -> tuple[NNOp, Match | Miss]:
     """The op of a form that `result` is computed by, on block arguments, and where its pieces are;
     or the op of the form, and what differs."""
-    start = _Matching(session, form)
+    start = Matching(session, form)
     matched = start.run(form.final, result)
     if matched is None or not matched.bound.keys() >= set(form.arguments):
         return form.probe, start.miss.or_none(form.size)
@@ -227,7 +230,7 @@ def _compared(probe: NNOp, build: Build, result: SSAValue, session: QContext) ->
         return Miss(_NEAR, str(error))
     if final is None:
         return Miss()
-    start = _Matching(session)
+    start = Matching(session)
     matched = start.run(final[0], result)
     if matched is None or not matched.bound.keys() >= set(block.args):
         count = sum(not _is_constant(op) for op in block.ops if op not in before)
@@ -315,7 +318,9 @@ def _is_slice(op: Operation, arguments: Container[SSAValue]) -> bool:
 
 
 @dataclass
-class _Matching:
+class Matching:
+    """What of a pattern is found in a graph so far."""
+
     session: QContext
     #: the form that is compared, whose numbers and types stand for any
     form: Form | None = None
@@ -343,7 +348,7 @@ class _Matching:
         move = self.moves.get(argument)
         return as_float(value.type if move is None else move.type_of(value))
 
-    def run(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
+    def run(self, pattern: SSAValue, value: SSAValue) -> Matching | None:
         """Bound further so that `value` is what `pattern` says, or None."""
         found = self._run(pattern, value)
         if found is None:
@@ -356,24 +361,32 @@ class _Matching:
         if matched >= max(least, self.miss.matched + 1):
             self.miss.matched, self.miss.reason = matched, reason
 
-    def _run(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
+    def _run(self, pattern: SSAValue, value: SSAValue) -> Matching | None:
         if isinstance(pattern, BlockArgument):
             return self._argument(pattern, value)
         value = unrounded(value)
         if pattern in self.bound:
             return self if self.bound[pattern] is value else None
-        op = pattern.owner
+        op, other = pattern.owner, value.owner
         assert isinstance(op, Operation)
+        is_exact = self.form is not None and self.form.is_exact
+        if is_exact and _is_all(op) and not (type(other) is type(op) and _is_all(other)):
+            return self.run(op.operands[0], value)
+        if is_exact and _is_constant(other) and _argument_of(pattern):
+            return replace(self, bound={**self.bound, pattern: value})
+        if self.form is not None and pattern in self.form.arrays:
+            return self._array(pattern, value)
         if _is_constant(op):
             if (found := self._constant(pattern, _number(value, self.session))) is not None:
                 return found
             return self._array(pattern, value)
         if isinstance(op, MulOp):
             return self._product(pattern, value)
-        other = value.owner
         if _is_moved(pattern) and type(other) is not type(op):
             move = _undone(op, value)
             return move and self._argument(op.operands[0], value, move)
+        if is_exact and isinstance(other, FullyConnectedOp) and len(other.operands) > 2:
+            return self._biased(op, pattern, value)
         same = self._is_same(op, other) if isinstance(other, NNOp) else None
         if same is None:
             return None
@@ -382,7 +395,7 @@ class _Matching:
         if isinstance(op, AddOp):
             orders.append((other.operands[1], other.operands[0]))
         for operands in orders:
-            found: _Matching | None = replace(self, depth=self.depth + 1)
+            found: Matching | None = replace(self, depth=self.depth + 1)
             for inner, actual in zip(op.operands, operands, strict=True):
                 move = _without_ones(inner, actual) if isinstance(op, AddOp) else None
                 if found is not None:
@@ -395,9 +408,21 @@ class _Matching:
                 )
         return None
 
+    def _biased(self, op: Operation, pattern: SSAValue, value: SSAValue) -> Matching | None:
+        """A sum of a product and a constant is one op in the graph."""
+        product, other = op.operands[0].owner, value.owner
+        if not isinstance(product, FullyConnectedOp) or not isinstance(other, FullyConnectedOp):
+            return None
+        found: Matching | None = self
+        parts = (*product.operands, op.operands[1])
+        for inner, actual in zip(parts, other.operands, strict=True):
+            found = found and found.run(inner, actual)
+        more = {pattern: value, op.operands[0]: value}
+        return found and replace(found, bound={**found.bound, **more})
+
     def _argument(
         self, pattern: SSAValue, value: SSAValue, move: Move | None = None
-    ) -> _Matching | None:
+    ) -> Matching | None:
         """An operand of the op is `value`, moved."""
         if pattern in self.bound:
             same = self.bound[pattern] is value and self.moves.get(pattern) == move
@@ -408,8 +433,9 @@ class _Matching:
         moves = self.moves if move is None else {**self.moves, pattern: move}
         return replace(self, bound={**self.bound, pattern: value}, moves=moves)
 
-    def _constant(self, pattern: SSAValue, number: float | None) -> _Matching | None:
-        if self.form is not None and number is not None and not shape_of(pattern):
+    def _constant(self, pattern: SSAValue, number: float | None) -> Matching | None:
+        free = self.form is not None and not self.form.is_exact
+        if free and number is not None and not shape_of(pattern):
             return replace(self, numbers={**self.numbers, pattern: number})
         expected = _number(pattern, self.session)
         if expected is None or number is None or not _is_close(number, expected):
@@ -426,7 +452,7 @@ class _Matching:
         expected, actual = _properties(pattern), _properties(op)
         if expected.keys() != actual.keys():
             return None
-        if (form := self.form) is not None:
+        if (form := self.form) is not None and not form.is_exact:
             place = pattern.results[0]
             fixed = {
                 name: value
@@ -439,14 +465,15 @@ class _Matching:
         close = all(a == actual[n] or _is_close(actual[n], a) for n, a in expected.items())
         return False if close else None
 
-    def _array(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
+    def _array(self, pattern: SSAValue, value: SSAValue) -> Matching | None:
         """A constant that holds the numbers of the pattern's, of which it may be a row."""
         two = numbers_of(value, self.session)
         if two is None:
             return None
-        if self.form is not None:
-            anything = pattern in self.form.arrays and two.size > 1
-            return replace(self, bound={**self.bound, pattern: value}) if anything else None
+        if self.form is not None and (pattern in self.form.arrays or not self.form.is_exact):
+            expected = self.form.arrays.get(pattern, (0, np.zeros(0)))[1].size
+            fits = two.size == expected if self.form.is_exact else two.size > 1 and expected > 0
+            return replace(self, bound={**self.bound, pattern: value}) if fits else None
         one = numbers_of(pattern, self.session)
         if one is None or one.size != two.size:
             return None
@@ -454,11 +481,11 @@ class _Matching:
         shapes = {(*(1,) * (rank - array.ndim), *array.shape) for array in (one, two)}
         return self if len(shapes) == 1 and (one.ravel() == two.ravel()).all() else None
 
-    def _product(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
+    def _product(self, pattern: SSAValue, value: SSAValue) -> Matching | None:
         factors = list(_factors(pattern))
         for leaves, products in _splits(value, len(factors), self.session):
             for order in permutations(range(len(factors))):
-                found: _Matching | None = replace(self, depth=self.depth + 1)
+                found: Matching | None = replace(self, depth=self.depth + 1)
                 for index, leaf in zip(order, leaves, strict=True):
                     if found is None:
                         break
@@ -469,7 +496,7 @@ class _Matching:
                     return replace(found, bound=bound, depth=self.depth)
         return None
 
-    def _factor(self, pattern: SSAValue, leaf: _Leaf) -> _Matching | None:
+    def _factor(self, pattern: SSAValue, leaf: _Leaf) -> Matching | None:
         if isinstance(leaf, SSAValue):
             return self.run(pattern, leaf)
         if not _is_constant(pattern.owner):
@@ -482,6 +509,50 @@ class _Matching:
 
 def _is_constant(op: Operation | Block) -> bool:
     return isinstance(op, Operation) and op.has_trait(ConstantLike, value_if_unregistered=False)
+
+
+def _is_all(op: Operation | Block) -> bool:
+    """Whether an op of the pieces is its operand, as `canonicalize` finds."""
+    if isinstance(op, SliceOp):
+        return op.operands[0].type == op.results[0].type
+    return isinstance(op, ConcatOp) and len(op.operands) == 1
+
+
+def _argument_of(pattern: SSAValue) -> BlockArgument | None:
+    """The operand of the composite of which this is a part."""
+    while isinstance(op := pattern.owner, SliceOp | SqueezeOp):
+        pattern = op.operands[0]
+    return pattern if isinstance(pattern, BlockArgument) else None
+
+
+def parts_of(argument: SSAValue, matched: Matching) -> NDArray[Any] | None:
+    """An operand of which the graph has the parts as constants; None if one is missing."""
+    shape = shape_of(argument)
+    indices, found = np.arange(prod(shape)).reshape(shape), np.full(prod(shape), np.nan)
+    for pattern, value in matched.bound.items():
+        if (
+            pattern is not argument
+            and _argument_of(pattern) is argument
+            and _is_constant(value.owner)
+        ):
+            array = numbers_of(value, matched.session)
+            places = _taken(pattern, indices)
+            if array is None or array.size != places.size:
+                return None
+            found[places.ravel()] = array.ravel()
+    return None if np.isnan(found).any() else found.reshape(shape)
+
+
+def _taken(pattern: SSAValue, array: NDArray[Any]) -> NDArray[Any]:
+    """What slices and squeezes take of an operand."""
+    op = pattern.owner
+    if not isinstance(op, NNOp):
+        return array
+    array = _taken(op.operands[0], array)
+    if isinstance(op, SqueezeOp):
+        return array.squeeze(op.values["axes"])
+    bounds = zip(*(op.values[name] for name in ("starts", "stops", "steps")), strict=True)
+    return array[tuple(slice(*each) for each in bounds)]
 
 
 def _undone(op: Operation, value: SSAValue) -> Move | None:

@@ -15,9 +15,10 @@ classes of its operands and properties, and `Components`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -55,8 +56,10 @@ class Form:
     given: Mapping[str, Any]
     #: where real properties show: by place, the property, and the factor that it has there
     shown: Mapping[Place, tuple[str, float]] = field(default_factory=dict[Place, tuple[str, float]])
-    #: where constant operands show: by constant, the number of the operand
-    arrays: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    #: where constant operands show: by constant, the operand and which of its numbers
+    arrays: Mapping[SSAValue, tuple[int, NDArray[Any]]] = field(default_factory=dict[SSAValue, Any])
+    #: whether shapes and numbers are those of the graph, apart from what shows
+    is_exact: bool = False
 
     @property
     def roots(self) -> Sequence[str]:
@@ -118,7 +121,7 @@ def _form(
         names = [name for name, _ in kind.get_irdl_definition().operands]
         for number in range(len(operands), len(ranks)):
             shape = (_EXTENT,) * ranks[number]
-            array = np.arange(_EXTENT ** ranks[number], dtype="f4").reshape(shape) / 16 + number
+            array = stand_in(shape, number * _MOST)
             array = np.full(shape, given[names[number]], "f4") if names[number] in given else array
             block.add_op(made := make_constant(array, f32, store))
             operands.append(made.result)
@@ -133,7 +136,7 @@ def _form(
             return None
         if values is not None:
             form = Form(probe, values[0], build, given)
-            return _read(form, block, reals, store) if len(values) == 1 else None
+            return read(form, block, reals, store) if len(values) == 1 else None
     return None
 
 
@@ -157,14 +160,19 @@ def _stand_ins(
     return properties, reals
 
 
-def _read(form: Form, block: Block, reals: Mapping[str, float], store: BlobStore) -> Form:
+def stand_in(shape: Sequence[int], start: int) -> NDArray[np.float32]:
+    """An array of numbers that no declaration writes, from `start` on."""
+    return np.arange(start, start + prod(shape), dtype="f4").reshape(shape) + 2.5
+
+
+def read(form: Form, block: Block, reals: Mapping[str, float], store: BlobStore) -> Form:
     """The form, with the places where stand-ins show."""
-    shown, arrays = dict[Place, tuple[str, float]](), dict[SSAValue, int]()
-    operands = {
-        number: constant_array(value.owner, store).ravel()
-        for number, value in enumerate(form.probe.operands)
-        if isinstance(value.owner, ConstantOp)
-    }
+    shown, arrays = dict[Place, tuple[str, float]](), dict[SSAValue, tuple[int, NDArray[Any]]]()
+    places: dict[float, tuple[int, int]] = {}
+    for number, value in enumerate(form.probe.operands):
+        if isinstance(value.owner, ConstantOp):
+            for index, each in enumerate(constant_array(value.owner, store).ravel()):
+                places.setdefault(abs(float(each)), (number, index))
 
     def look(place: Place, number: Any) -> None:
         for name, stand_in in reals.items():
@@ -176,13 +184,13 @@ def _read(form: Form, block: Block, reals: Mapping[str, float], store: BlobStore
             array = constant_array(op, store).ravel()
             if array.size == 1:
                 look((op.result, ""), float(array[0]))
-            for number, each in operands.items():
-                if np.array_equal(each, array):
-                    arrays[op.result] = number
+            found = [places.get(float(number)) for number in array if number % 1 == 0.5]
+            if len(found) == array.size and (known := [f for f in found if f]) == found:
+                arrays[op.result] = known[0][0], np.array([index for _, index in known])
         elif isinstance(op, NNOp) and op is not form.probe:
             for name, value in op.values.items():
                 look((op.results[0], name), value)
-    return Form(form.probe, form.final, form.build, form.given, shown, arrays)
+    return replace(form, shown=shown, arrays=arrays)
 
 
 @dataclass
@@ -199,7 +207,7 @@ def probes(form: Form, found: Reading, element: Any, store: BlobStore) -> Iterat
     """The ops that a graph may be, each on block arguments and constants in a block; or why the op
     does not take the operands."""
     kind = type(form.probe)
-    arrays = {number: found.arrays[value] for value, number in form.arrays.items()}
+    arrays = {number: found.arrays[value] for value, (number, _) in form.arrays.items()}
     like = next(iter(arrays.values()), np.zeros(0))
     choices = _choices(form, found)
     for values in product(*choices.values()):

@@ -72,7 +72,7 @@ from qdialect.passes.importing.component_matching import (
     rounded,
 )
 from qdialect.passes.importing.composite_forms import Form, forms_of, rank_of
-from qdialect.passes.importing.recurrent_matching import Layer, find_layer
+from qdialect.passes.importing.recurrent_matching import Layer, NearLayer, find_layer
 from qdialect.passes.lowering.lower_composites import is_accumulator
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
@@ -272,7 +272,7 @@ class RaiseFunction(Rule[_Raised]):
         rewriter.replace(match.root, new.results)
 
 
-class RaiseRecurrent(Rule[Layer]):
+class RaiseRecurrent(Rule[Layer | NearLayer]):
     """The steps of an LSTM or GRU are the layer (`recurrent_matching`).
 
     Its component qparams are those that all steps share. Exact in the reals; `relaxed` where the
@@ -284,11 +284,13 @@ class RaiseRecurrent(Rule[Layer]):
     def roots(self) -> Iterable[str]:
         return (ConcatOp.name,)
 
-    def match(self, op: Operation) -> Layer | None:
+    def match(self, op: Operation) -> Layer | NearLayer | None:
         assert isinstance(op, ConcatOp)
         return find_layer(op, self.session)
 
-    def check(self, match: Layer) -> Contract | Refusal:
+    def check(self, match: Layer | NearLayer) -> Contract | Refusal:
+        if isinstance(match, NearLayer):
+            return Refusal("nearly", f"nearly '{match.kind.name}', but {match.miss.reason}")
         return _verdict([self._build(match)], match.match, self.session)
 
     def _build(self, match: Layer) -> Operation:
@@ -302,7 +304,8 @@ class RaiseRecurrent(Rule[Layer]):
             new.properties["rounding"] = StringAttr(rounding_of(rounds).value)
         return new
 
-    def rewrite(self, match: Layer, rewriter: Rewriter) -> None:
+    def rewrite(self, match: Layer | NearLayer, rewriter: Rewriter) -> None:
+        assert isinstance(match, Layer)
         new, session = self._build(match), self.session
         root = match.first_op
         for constant in match.constants:
@@ -320,7 +323,8 @@ class RaiseRecurrent(Rule[Layer]):
                 for op, inner in pieces
             }
             kind = elements.pop() if len(elements) == 1 else None
-            types[role] = kind or match.match.types.get(role)
+            is_inner = any(inner for _, inner in pieces)
+            types[role] = kind or (None if is_inner else match.match.types.get(role))
             every = (keys_of(op) if inner is None else role_keys(op, inner) for op, inner in pieces)
             names = (shared_key(key, session.components) for names in every for key in names)
             keys[role] = tuple(dict.fromkeys(names))
