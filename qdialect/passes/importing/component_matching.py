@@ -15,6 +15,7 @@ write them, or rescaled.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -51,10 +52,12 @@ from qdialect.ops import (
 from qdialect.ops.base import ranked
 from qdialect.ops.components import Build, NoPiecesError, Pieces, built
 from qdialect.ops.functions import PowOp
+from qdialect.ops.keys import KEY
 from qdialect.ops.shapes import normalize_axes
 from qdialect.passes.constant_scalars import scalar_of
 from qdialect.passes.folding.constant_evaluation import dequantize
 from qdialect.passes.importing.composite_forms import Form, Reading, probes
+from qdialect.qparams import Storage
 from qdialect.quant import (
     DCastOp,
     QCastOp,
@@ -123,52 +126,49 @@ def _stored(value: SSAValue) -> SSAValue:
     return owner.input if isinstance(owner, DCastOp) and constant_of(owner.input) else value
 
 
+Piece = tuple[Operation, str | None]
+"""The op of a piece, and the role that the piece has in it if it is not its result: the product in
+a fully connected op with a bias."""
+
+
 @dataclass
 class Match:
-    """A composite in a graph: its operands, and the value of each value of the pattern."""
+    """A composite in a graph: the op that it is, on values of the graph and on new constants."""
 
+    kind: type[NNOp]
     operands: list[SSAValue]
-    values: dict[SSAValue, SSAValue]
-    pieces: Mapping[str, Sequence[SSAValue]]
+    properties: Mapping[str, Attribute]
+    #: what the op takes the place of
     results: Sequence[SSAValue]
+    #: the ops of each role, as many as it has values
+    pieces: Mapping[str, Sequence[Piece]]
+    #: what computes neither a result nor a piece, constants left out
+    others: Sequence[Operation]
+    #: what the pieces are rounded to, by role
+    types: Mapping[str, UniformType]
+    #: by operand, how it lies in the graph if not as it is
+    moves: Mapping[int, Move]
     inexact: bool
     #: whether nothing else uses what is computed on the way
     is_closed: bool
-    #: what the pieces are rounded to, by role
-    types: Mapping[str, UniformType]
     #: whether pieces are quantized and dequantized
     is_cast: bool
     #: whether any value on the way is rounded
     is_rounded: bool
-    #: by operand, how it lies in the graph if not as it is
-    moves: Sequence[Move | None] = ()
 
-    def piece(self, role: str) -> SSAValue | None:
-        """The value of a piece, as it is stored, if it is one value in the graph."""
-        value = self.values.get(self.pieces[role][0]) if role in self.pieces else None
-        if value is None or quant_element(value.type) is None:
-            return value
-        return rounded(value)
-
-    def others(self) -> list[Operation]:
-        """The ops that compute what is neither a result nor of a role, constants left out."""
-        named = {self.values.get(v) for group in self.pieces.values() for v in group}
-        named.update(self.results)
-        return [
-            value.owner
-            for pattern, value in self.values.items()
-            if not isinstance(pattern, BlockArgument)
-            and value not in named
-            and isinstance(value.owner, Operation)
-            and not isinstance(value.owner, DCastOp | RescaleOp)
-            and not _is_constant(value.owner)
-        ]
+    @property
+    def root(self) -> Operation:
+        """The op of the first result."""
+        owner = self.results[0].owner
+        assert isinstance(owner, Operation)
+        return owner
 
 
 @dataclass
 class Miss:
-    """How far a graph has the pieces of a composite: how many of them, and what is not so."""
+    """What nearly is a composite: its name, how many pieces match, and what differs."""
 
+    name: str = ""
     matched: int = 0
     reason: str = ""
 
@@ -198,24 +198,23 @@ class Move:
         return make_constant(array.copy(), tensor_type(value).element_type, session.blobs)
 
 
-def find(form: Form, result: SSAValue, session: QContext) -> tuple[NNOp, Match | Miss]:
-    """The op of a form that `result` is computed by, on block arguments, and where its pieces are;
-    or the op of the form, and what differs."""
-    start = Matching(session, form)
+def find(form: Form, result: SSAValue, session: QContext) -> Match | Miss:
+    """The op of a form that computes `result`, or what differs."""
+    name, start = form.probe.name, Matching(session, form)
     matched = start.run(form.final, result)
     if matched is None or not matched.bound.keys() >= set(form.arguments):
-        return form.probe, start.miss.or_none(form.size)
-    reading, best = matched.reading(), Miss(form.size, "a constant has numbers that are not finite")
-    element = element_type(as_float(result.type))
+        return start.miss.or_none(form.size)
+    best = Miss(name, form.size, "a constant has numbers that are not finite")
+    reading, element = matched.reading(), element_type(as_float(result.type))
     for probe in probes(form, reading, element, session.blobs) if reading else ():
         if isinstance(probe, str):
-            best = Miss(form.size, f"the op {probe}")
+            best = Miss(name, form.size, f"the op {probe}")
             continue
         found = _compared(probe, form.build, result, session)
         if isinstance(found, Match):
-            return probe, found
+            return found
         best = found
-    return form.probe, best
+    return best
 
 
 def _compared(probe: NNOp, build: Build, result: SSAValue, session: QContext) -> Match | Miss:
@@ -227,48 +226,45 @@ def _compared(probe: NNOp, build: Build, result: SSAValue, session: QContext) ->
     try:
         final = built(build, probe, pieces)
     except (NoPiecesError, VerifyException) as error:
-        return Miss(_NEAR, str(error))
-    if final is None:
-        return Miss()
-    start = Matching(session)
-    matched = start.run(final[0], result)
+        return Miss(probe.name, _NEAR, str(error))
+    start = Matching(session, name=probe.name)
+    matched = None if final is None else start.run(final[0], result)
     if matched is None or not matched.bound.keys() >= set(block.args):
         count = sum(not _is_constant(op) for op in block.ops if op not in before)
         return start.miss.or_none(count)
-    if (kind := as_float(result.type)) != probe.results[0].type:
-        return Miss(len(matched.bound), f"the result is {kind}, not {probe.results[0].type}")
-    known = [matched.bound.get(operand, operand) for operand in probe.operands]
-    inexact = matched.inexact or pieces.rounds_constants
-    found = match_of(known, matched.bound, pieces.values, (result,), inexact)
-    found.moves = [matched.moves.get(operand) for operand in probe.operands]
-    return found
+    kind, expected = as_float(result.type), probe.results[0].type
+    if kind != expected:
+        return Miss(probe.name, len(matched.bound), f"the result is {kind}, not {expected}")
+    matched.inexact |= pieces.rounds_constants
+    return matched.found(probe, None, pieces.values, [result])
 
 
-def match_of(
-    operands: list[SSAValue],
-    bound: dict[SSAValue, SSAValue],
-    pieces: Mapping[str, Sequence[SSAValue]],
-    results: Sequence[SSAValue],
-    inexact: bool = False,
-) -> Match:
-    """What is known of a composite whose pieces, by role, and other values are `bound` to those of
-    the graph, its `results` among them."""
-    casts = _casts(bound, results)
-    closed = _is_closed(bound, results, casts)
-    found = {
-        role: [bound[pattern] for pattern in group if pattern in bound]
-        for role, group in pieces.items()
-    }
-    types: dict[str, UniformType] = {}
-    for role, values in found.items():
-        stored = [[op.results[0] for op in casts[v]] if v in casts else [v] for v in values]
-        elements = [quant_element(value.type) for group in stored for value in group]
-        element = elements[0] if len(elements) == len(values) and elements else None
-        if element is not None and elements.count(element) == len(elements):
-            types[role] = element
-    cast = any(isinstance(op, QCastOp) for group in casts.values() for op in group)
-    rounded = cast or bool(casts) or any(quant_element(value.type) for value in results)
-    return Match(operands, bound, pieces, results, inexact, closed, types, cast, rounded)
+def is_new(value: SSAValue) -> bool:
+    """Whether a value is computed in no function of the module."""
+    op = value.owner
+    return isinstance(op, Operation) and (op.parent is None or op.parent.parent is None)
+
+
+def _stores(value: SSAValue) -> Operation | None:
+    """The op that gives a piece of codes as it is stored, or computes a float."""
+    value = value if quant_element(value.type) is None else rounded(value)
+    return value.owner if isinstance(value.owner, Operation) else None
+
+
+def _alone(pieces: Mapping[str, Sequence[Piece]]) -> dict[str, list[Piece]]:
+    """The pieces of each role, without those that other roles have too: of steps that are the same
+    value in two roles, the others tell what each role is."""
+    shared = Counter(piece for group in pieces.values() for piece in dict.fromkeys(group))
+    alone = {role: [p for p in group if shared[p] == 1] for role, group in pieces.items()}
+    return {role: alone[role] or [*group] for role, group in pieces.items()}
+
+
+def _rescaled(value: SSAValue) -> SSAValue:
+    """What gives a result the qparams that it is to have, and so has its key."""
+    use, op = value.first_use, value.owner
+    is_end = use is None or not value.has_one_use() or not isinstance(use.operation, RescaleOp)
+    named = isinstance(op, Operation) and KEY in op.attributes
+    return value if is_end or named or use is None else use.operation.results[0]
 
 
 def _casts(
@@ -331,6 +327,60 @@ class Matching:
     #: how many pieces are above, of the one that is compared
     depth: int = 0
     miss: Miss = field(default_factory=Miss)
+    name: str = ""
+
+    def found(
+        self,
+        probe: NNOp,
+        operands: list[SSAValue] | None,
+        roles: Mapping[str, Sequence[SSAValue]],
+        results: Sequence[SSAValue],
+    ) -> Match:
+        """The op that was found, `probe` on `operands` (None: those that are bound), whose pieces
+        are the values of `roles`."""
+        bound = self.bound
+        casts = _casts(bound, results)
+        types: dict[str, UniformType] = {}
+        pieces: dict[str, list[Piece]] = {
+            role: [] for role in self.session.components[probe.name].roles_of(probe)
+        }
+        for role, group in roles.items():
+            values = [bound[pattern] for pattern in group if pattern in bound]
+            stored = [[op.results[0] for op in casts[v]] if v in casts else [v] for v in values]
+            elements = [quant_element(value.type) for each in stored for value in each]
+            element = elements[0] if len(elements) == len(values) and elements else None
+            is_sum = element is None or element.qparams.storage == Storage.of("i32")
+            if element is not None and elements.count(element) == len(elements) and not is_sum:
+                types[role] = element
+            computed = [(v.owner, _stores(bound[v])) for v in group if v in bound]
+            pieces[role] = [
+                (op, "matmul" if _has_more(pattern, op) else None) for pattern, op in computed if op
+            ]
+        named = {bound.get(v) for group in roles.values() for v in group} | set(results)
+        others = [
+            value.owner
+            for pattern, value in bound.items()
+            if not isinstance(pattern, BlockArgument)
+            and value not in named
+            and isinstance(value.owner, Operation)
+            and not isinstance(value.owner, DCastOp | RescaleOp)
+            and not _is_constant(value.owner)
+        ]
+        cast = any(isinstance(op, QCastOp) for group in casts.values() for op in group)
+        return Match(
+            type(probe),
+            operands or [bound.get(operand, operand) for operand in probe.operands],
+            probe.properties,
+            [_rescaled(value) for value in results],
+            _alone(pieces),
+            others,
+            types,
+            {n: self.moves[v] for n, v in enumerate(probe.operands) if v in self.moves},
+            self.inexact,
+            _is_closed(bound, results, casts),
+            cast,
+            bool(casts) or any(quant_element(value.type) for value in results),
+        )
 
     def reading(self) -> Reading | None:
         """What the graph has in the places of the form; None for numbers that are not finite."""
@@ -359,7 +409,8 @@ class Matching:
         """Record a difference, unless one was found where more pieces match."""
         matched = self.depth + sum(isinstance(v.owner, Operation) for v in self.bound)
         if matched >= max(least, self.miss.matched + 1):
-            self.miss.matched, self.miss.reason = matched, reason
+            name = self.form.probe.name if self.form else self.name
+            self.miss.name, self.miss.matched, self.miss.reason = name, matched, reason
 
     def _run(self, pattern: SSAValue, value: SSAValue) -> Matching | None:
         if isinstance(pattern, BlockArgument):
@@ -505,6 +556,11 @@ class Matching:
         if found is None and (expected := _number(pattern, self.session)) is not None:
             self._missed(f"a factor is {leaf:g}, not {expected:g}")
         return found and replace(found, inexact=True)
+
+
+def _has_more(pattern: Operation | Block, op: Operation) -> bool:
+    """Whether a product is part of an op with a bias."""
+    return isinstance(pattern, FullyConnectedOp) and len(op.operands) > len(pattern.operands)
 
 
 def _is_constant(op: Operation | Block) -> bool:

@@ -162,7 +162,7 @@ def _stand_ins(
 
 def stand_in(shape: Sequence[int], start: int) -> NDArray[np.float32]:
     """An array of numbers that no declaration writes, from `start` on."""
-    return np.arange(start, start + prod(shape), dtype="f4").reshape(shape) + 2.5
+    return np.arange(start, start + prod(shape), dtype="f4").reshape(shape) + np.float32(2.5)
 
 
 def read(form: Form, block: Block, reals: Mapping[str, float], store: BlobStore) -> Form:

@@ -27,10 +27,9 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf, prod
-from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -60,7 +59,7 @@ from qdialect.ops.component_keys import (
     role_keys,
     shared_key,
 )
-from qdialect.ops.component_qparams import component_types, hold_types, result_role
+from qdialect.ops.component_qparams import RESULT, component_types, hold_types, result_role
 from qdialect.ops.keys import KEY, QPARAMS
 from qdialect.passes.importing.component_matching import (
     Match,
@@ -68,16 +67,17 @@ from qdialect.passes.importing.component_matching import (
     Move,
     as_float,
     find,
+    is_new,
     numbers_of,
     rounded,
 )
 from qdialect.passes.importing.composite_forms import Form, forms_of, rank_of
-from qdialect.passes.importing.recurrent_matching import Layer, NearLayer, find_layer
+from qdialect.passes.importing.recurrent_matching import find_layer
 from qdialect.passes.lowering.lower_composites import is_accumulator
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
 from qdialect.qparams import Storage
-from qdialect.quant import RescaleOp, UniformType, element_type, quant_element
+from qdialect.quant import UniformType, element_type, quant_element
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 _RANKS = range(1, 6)
@@ -158,23 +158,78 @@ class MatMulToFullyConnected(Rule[_BiasedMatMul]):
 _NAMES = (KEY, QPARAMS)
 
 
-def _rescaled(op: Operation) -> Operation:
-    """What gives the result of `op` the qparams that it is to have, and so has its key."""
-    use = op.results[0].first_use
-    if use is None or not op.results[0].has_one_use() or KEY in op.attributes:
-        return op
-    return use.operation if isinstance(use.operation, RescaleOp) else op
+class _RaisePieces(Rule[Match | Miss]):
+    """Pieces become the op that declares them. A miss becomes a remark."""
+
+    def check(self, match: Match | Miss) -> Contract | Refusal:
+        if isinstance(match, Miss):
+            return Refusal("nearly", f"nearly '{match.name}', but {match.reason}")
+        *_, op = new = self._built(match)
+        is_exact = not match.is_rounded or _sums_exactly(op, match, self.session)
+        is_mixed = len({quant_element(v.type) is None for v in (op.operands[0], *op.results)}) > 1
+        refusal, contract = _refuse_new(op, self.session), in_reals(op)
+        erase_new(new)
+        if not match.is_closed:
+            return Refusal("multi-use", f"a piece of '{op.name}' is also used elsewhere")
+        if is_mixed:
+            return Refusal("mixed", f"'{op.name}' would take codes and give floats, or the reverse")
+        if not is_exact:
+            contract = Contract(Numerics.RELAXED, inf, "the roundings of its pieces are dropped")
+        elif match.inexact:
+            contract = Contract(Numerics.TIES, note="constants are not exactly the function's")
+        return refusal or contract
+
+    def _built(self, match: Match) -> list[Operation]:
+        """The op, and before it its new constants and those that it takes as floats."""
+        op = match.kind.create(
+            operands=match.operands,
+            result_types=[value.type for value in match.results],
+            properties=dict(match.properties),
+        )
+        behavior, new = self.session.behaviors.get(op), list[Operation]()
+        for number, operand in enumerate(match.operands):
+            port = None if behavior is None else behavior.operand_port(number)
+            is_plain = port is not None and port.kind is PortKind.PLAIN
+            if (move := match.moves.get(number)) is not None:
+                new.append(move.written(operand, self.session))
+            elif is_new(operand) or (is_plain and quant_element(operand.type) is not None):
+                array = numbers_of(operand, self.session)
+                if array is None:
+                    continue
+                element = element_type(as_float(operand.type))
+                new.append(make_constant(array, element, self.session.blobs))
+            else:
+                continue
+            op.operands[number] = new[-1].results[0]
+        if "rounding" in op.properties:
+            pieces = (piece for group in match.pieces.values() for piece, _ in group)
+            rounds = (piece for piece in (match.root, *pieces) if "rounding" in piece.properties)
+            op.properties["rounding"] = StringAttr(rounding_of(next(rounds, match.root)).value)
+        return [*new, op]
+
+    def rewrite(self, match: Match | Miss, rewriter: Rewriter) -> None:
+        assert isinstance(match, Match)
+        *constants, new = self._built(match)
+        owners = {value.owner for value in match.results}
+        block = match.root.parent
+        assert block is not None
+        first = next(op for op in block.ops if op in owners) if len(owners) > 1 else match.root
+        for constant in constants:
+            rewriter.insert(constant, first)
+        _keep_types(new, match, self.session)
+        rewriter.insert(new, first, keep=match.root)
+        _keep_keys(new, match, self.session)
+        if len(owners) == 1:
+            rewriter.replace(match.root, new.results)
+            return
+        for old, result in zip(match.results, new.results, strict=True):
+            rewriter.replace_value(old, result)
+            assert isinstance(old.owner, Operation)
+            rewriter.erase(old.owner)
 
 
-@dataclass(frozen=True)
-class _Raised:
-    root: Operation
-    probe: NNOp
-    found: Match | Miss
-
-
-class RaiseFunction(Rule[_Raised]):
-    """The pieces of a composite, found by its declaration, are the composite."""
+class RaiseFunction(_RaisePieces):
+    """The pieces of a composite, found by its forms, become the composite."""
 
     name = "raise-function"
 
@@ -198,85 +253,30 @@ class RaiseFunction(Rule[_Raised]):
             ]
         return self._forms[rank]
 
-    def match(self, op: Operation) -> _Raised | None:
-        found = self._found(op)
-        if found is None or isinstance(found.found, Miss):
-            return found
-        value = rounded(op.results[0])
-        if value.has_one_use() and (use := value.first_use) is not None:
+    def match(self, op: Operation) -> Match | Miss | None:
+        found, value = self._found(op), rounded(op.results[0])
+        if isinstance(found, Match) and value.has_one_use() and (use := value.first_use):
             # The sum with a bias is a piece of the same op.
             larger = self._found(use.operation)
-            if larger is not None and larger.probe.name == found.probe.name:
-                return None if isinstance(larger.found, Match) else found
+            return None if isinstance(larger, Match) and larger.kind is found.kind else found
         return found
 
-    def _found(self, op: Operation) -> _Raised | None:
+    def _found(self, op: Operation) -> Match | Miss | None:
         """The composite that `op` is the last piece of; else what it nearly is."""
-        near, most = None, 0
+        near = Miss()
         for form in self._of_rank(rank_of(op)) if isinstance(op, NNOp) else ():
-            if op.name not in form.roots:
-                continue
-            probe, found = find(form, op.results[0], self.session)
-            if isinstance(found, Match):
-                return _Raised(_rescaled(op), probe, found)
-            if found.matched > most:
-                near, most = _Raised(op, probe, found), found.matched
-        return near
-
-    def check(self, match: _Raised) -> Contract | Refusal:
-        if isinstance(match.found, Miss):
-            reason = f"nearly '{match.probe.name}', but {match.found.reason}"
-            return Refusal("nearly", reason)
-        return _verdict(self._build(match), match.found, self.session)
-
-    def _build(self, match: _Raised) -> list[Operation]:
-        """The op, and before it its constants: those of the probe, and floats that it takes."""
-        probe, found, result = match.probe, match.found, match.root.results[0]
-        assert isinstance(found, Match)
-        behavior, operands = self.session.behaviors.get(probe), list[SSAValue]()
-        constants: list[Operation] = []
-        for number, operand in enumerate(found.operands):
-            port = None if behavior is None else behavior.operand_port(number)
-            is_plain = port is not None and port.kind is PortKind.PLAIN
-            is_new = isinstance(operand.owner, Operation) and operand.owner.parent is probe.parent
-            if (move := found.moves[number]) is not None:
-                constants.append(move.written(operand, self.session))
-                operand = constants[-1].results[0]
-            elif is_new or (is_plain and quant_element(operand.type) is not None):
-                array = numbers_of(operand, self.session)
-                if array is not None:
-                    element = element_type(as_float(operand.type))
-                    constants.append(make_constant(array, element, self.session.blobs))
-                    operand = constants[-1].results[0]
-            operands.append(operand)
-        new = type(probe).create(
-            operands=operands, result_types=[result.type], properties=dict(probe.properties)
-        )
-        if "rounding" in new.properties:
-            new.properties["rounding"] = StringAttr(rounding_of(match.root).value)
-        return [*constants, new]
-
-    def rewrite(self, match: _Raised, rewriter: Rewriter) -> None:
-        probe, found, result = match.probe, match.found, match.root.results[0]
-        assert isinstance(found, Match)
-        *constants, new = self._build(match)
-        for constant in constants:
-            rewriter.insert(constant, match.root)
-        roles = self.session.components[probe.name].roles_of(probe)[:-1]
-        pieces = {role: _owner_of(found.piece(role)) for role in roles}
-        _keep_types(new, self.session, pieces, match.root)
-        if roles and found.types.keys() >= set(roles) and quant_element(result.type) is None:
-            hold_types(new, {role: found.types[role] for role in roles})
-        rewriter.insert(new, match.root, keep=match.root)
-        _keep_keys(new, self.session, match.root, pieces, found.others())
-        rewriter.replace(match.root, new.results)
+            if op.name in form.roots:
+                found = find(form, op.results[0], self.session)
+                if isinstance(found, Match):
+                    return found
+                near = max(near, found, key=lambda miss: miss.matched)
+        return near if near.matched else None
 
 
-class RaiseRecurrent(Rule[Layer | NearLayer]):
-    """The steps of an LSTM or GRU are the layer (`recurrent_matching`).
+class RaiseRecurrent(_RaisePieces):
+    """The steps of an LSTM or GRU become the layer (`recurrent_matching`).
 
-    Its component qparams are those that all steps share. Exact in the reals; `relaxed` where the
-    pieces are rounded on the way.
+    Its component qparams are those that all steps share.
     """
 
     name = "raise-recurrent"
@@ -284,161 +284,94 @@ class RaiseRecurrent(Rule[Layer | NearLayer]):
     def roots(self) -> Iterable[str]:
         return (ConcatOp.name,)
 
-    def match(self, op: Operation) -> Layer | NearLayer | None:
+    def match(self, op: Operation) -> Match | Miss | None:
         assert isinstance(op, ConcatOp)
         return find_layer(op, self.session)
-
-    def check(self, match: Layer | NearLayer) -> Contract | Refusal:
-        if isinstance(match, NearLayer):
-            return Refusal("nearly", f"nearly '{match.kind.name}', but {match.miss.reason}")
-        return _verdict([self._build(match)], match.match, self.session)
-
-    def _build(self, match: Layer) -> Operation:
-        types = [value.type for value in match.results]
-        new = match.kind.create(
-            operands=match.operands, result_types=types, properties=dict(match.properties)
-        )
-        if "rounding" in new.properties:
-            pieces = (op for group in match.pieces.values() for op, _ in group)
-            rounds = next(op for op in pieces if "rounding" in op.properties)
-            new.properties["rounding"] = StringAttr(rounding_of(rounds).value)
-        return new
-
-    def rewrite(self, match: Layer | NearLayer, rewriter: Rewriter) -> None:
-        assert isinstance(match, Layer)
-        new, session = self._build(match), self.session
-        root = match.first_op
-        for constant in match.constants:
-            rewriter.insert(constant, root)
-        components = session.components[new.name]
-        roles, results = components.roles_of(new), components.result_roles(new)
-        types: dict[str, UniformType | None] = {}
-        keys: dict[str, Keys] = {
-            OTHERS: tuple(k for op in match.match.others() for k in keys_of(op))
-        }
-        for role in roles[:-1]:
-            pieces = match.pieces[role]
-            elements = {
-                _result_type(op, session) if inner is None else component_types(op).get(inner)
-                for op, inner in pieces
-            }
-            kind = elements.pop() if len(elements) == 1 else None
-            is_inner = any(inner for _, inner in pieces)
-            types[role] = kind or (None if is_inner else match.match.types.get(role))
-            every = (keys_of(op) if inner is None else role_keys(op, inner) for op, inner in pieces)
-            names = (shared_key(key, session.components) for names in every for key in names)
-            keys[role] = tuple(dict.fromkeys(names))
-        found = {role: kind for role, kind in types.items() if kind is not None}
-        if found.keys() >= set(roles[:-1]) - set(results):
-            element = _result_type(match.root, session)
-            hold_types(new, found if element is None else {**found, roles[-1]: element})
-        rewriter.insert(new, root, keep=match.root)
-        hold_keys(new, keys)
-        for old, result in zip(match.results, new.results, strict=True):
-            owner = old.owner
-            assert isinstance(owner, Operation)
-            rewriter.replace_value(old, result)
-            rewriter.erase(owner)
 
 
 # -- keys and component qparams -----------------------------------------------------------
 
 
 def _result_type(op: Operation, session: QContext) -> UniformType | None:
-    """The qparams of its own result that an op has as component qparams."""
+    """The qparams of its own result that an op has as component qparams, or else in its type; a
+    sum has none in its type."""
     role = result_role(op, session.components.get(op.name))
-    return component_types(op).get(role)
+    element = quant_element(op.results[0].type)
+    is_sum = element is not None and element.qparams.storage == Storage.of("i32")
+    return component_types(op).get(role) or (None if is_sum else element)
 
 
-def _keep_types(
-    op: Operation, session: QContext, pieces: Mapping[str, Operation | None], result: Operation
-) -> None:
-    """Give `op`, which takes the place of `result`, the qparams of its pieces and of theirs, if
-    those of all its pieces are known."""
-    types = _piece_types(pieces, session)
-    found = {role: kind for role, kind in types.items() if kind is not None}
-    if 0 < len(found) < len(types):
+def _keep_types(op: Operation, match: Match, session: QContext) -> None:
+    """Give `op` the qparams of its pieces and of theirs, if those of all its pieces are known."""
+    components = session.components[op.name]
+    found: dict[str, UniformType] = {}
+    for role, group in match.pieces.items():
+        kinds = {
+            _result_type(piece, session) if inner is None else component_types(piece).get(inner)
+            for piece, inner in group
+        }
+        is_inner = any(inner for _, inner in group)
+        kind = kinds.pop() if len(kinds) == 1 else None
+        kind = kind or (None if is_inner else match.types.get(role))
+        # A piece of a piece, as hard-swish's `scaled` is of the hard-sigmoid in it.
+        others = (component_types(p).get(role) for each in match.pieces.values() for p, _ in each)
+        if (kind := kind or (None if group else next(filter(None, others), None))) is not None:
+            found[role] = kind
+    last, *more = components.result_roles(op) or (RESULT,)
+    found.pop(last, None)
+    if found and not found.keys() >= set(components.roles_of(op)) - {last, *more}:
         return
-    if found:
-        for role in session.components[op.name].inner.keys() & pieces.keys():
-            found |= _inner_types(role, pieces[role], session)
-    if (element := _result_type(result, session)) is not None:
-        found[result_role(op, session.components.get(op.name))] = element
-    hold_types(op, found)
+    for role in components.inner.keys() & found.keys():
+        for piece, _ in match.pieces[role]:
+            result = result_role(piece, session.components.get(piece.name))
+            inner = component_types(piece).items()
+            found |= {f"{role}/{name}": kind for name, kind in inner if name != result}
+    given = component_types(match.root)
+    role = result_role(match.root, session.components.get(match.root.name))
+    hold_types(op, {**found, last: given[role]} if role in given else found)
 
 
-def _inner_types(role: str, piece: Operation | None, session: QContext) -> dict[str, UniformType]:
-    """What a piece says of its own pieces, as its op does."""
-    if piece is None:
-        return {}
-    result = result_role(piece, session.components.get(piece.name))
-    inner = component_types(piece).items()
-    return {f"{role}/{name}": kind for name, kind in inner if name != result}
-
-
-def _owner_of(value: SSAValue | None) -> Operation | None:
-    """The op that computes a value, if it has one."""
-    return value.owner if value is not None and isinstance(value.owner, Operation) else None
-
-
-def _keep_keys(
-    op: Operation,
-    session: QContext,
-    root: Operation,
-    pieces: Mapping[str, Operation | None],
-    others: Iterable[Operation] = (),
-) -> None:
-    """Give `op`, which takes the place of `root`, the keys of the ops that its pieces were."""
-    inner = session.components[op.name].inner
-    keys = {role: keys_of(piece) for role, piece in pieces.items() if piece is not None}
+def _keep_keys(op: Operation, match: Match, session: QContext) -> None:
+    """Give `op` the keys of the ops that its pieces were."""
+    table, keys = session.components, dict[str, Keys]()
 
     def also(role: str, names: Keys) -> None:
-        keys[role] = (*keys.get(role, ()), *names)
+        keys[role] = tuple(dict.fromkeys((*keys.get(role, ()), *names)))
 
-    for role, piece in pieces.items():
-        for part, names in () if piece is None else all_keys(piece, session.components).items():
-            if role in inner and part != OTHERS:
-                also(f"{role}/{part}", names)
-            else:
-                # A piece that is a composite may have pieces of this op: hard-swish's
-                # `scaled` is that of the hard-sigmoid in it.
-                also(part if part in pieces and pieces[part] is None else OTHERS, names)
-    also(OTHERS, given_keys(root).get(OTHERS, ()))
-    for other in others:
-        also(OTHERS, keys_of(other))
-        for names in all_keys(other, session.components).values():
+    parted = {piece for group in match.pieces.values() for piece, inner in group if inner}
+    for role, group in match.pieces.items():
+        if role in table[op.name].result_roles(op)[:1]:
+            continue
+        for piece, part in group:
+            names = keys_of(piece) if part is None else role_keys(piece, part)
+            also(role, names if len(group) == 1 else _shared(names, session))
+        for piece in (piece for piece, _ in group if piece not in parted):
+            for part, names in all_keys(piece, table).items():
+                if role in table[op.name].inner and part != OTHERS:
+                    also(f"{role}/{part}", names)
+                else:
+                    # A piece that is a composite may have pieces of this op: hard-swish's
+                    # `scaled` is that of the hard-sigmoid in it.
+                    also(part if not match.pieces.get(part, OTHERS) else OTHERS, names)
+    also(OTHERS, given_keys(match.root).get(OTHERS, ()))
+    for other in match.others:
+        for names in (keys_of(other), *all_keys(other, table).values()):
             also(OTHERS, names)
     hold_keys(op, keys)
 
 
-def _verdict(new: Sequence[Operation], found: Match, session: QContext) -> Contract | Refusal:
-    """What becomes of values where the last of `new` takes the place of pieces that were found, and
-    why it may not; `new` are erased."""
-    op, contract = new[-1], in_reals(new[-1])
-    is_exact = not found.is_rounded or _sums_exactly(op, found, session)
-    is_mixed = len({quant_element(v.type) is None for v in (op.operands[0], *op.results)}) > 1
-    refusal = _refuse_new(op, session)
-    erase_new(new)
-    if not found.is_closed:
-        return Refusal("multi-use", f"a piece of '{op.name}' is also used elsewhere")
-    if is_mixed:
-        return Refusal("mixed", f"'{op.name}' would take codes and give floats, or the reverse")
-    if refusal is None and not is_exact:
-        note = "what the pieces were rounded to on the way is not applied"
-        contract = Contract(Numerics.RELAXED, inf, note)
-    elif found.inexact:
-        contract = Contract(Numerics.TIES, note="constants are not exactly the function's")
-    return refusal or contract
+def _shared(names: Keys, session: QContext) -> Keys:
+    return tuple(shared_key(name, session.components) for name in names)
 
 
-def _sums_exactly(op: Operation, found: Match, session: QContext) -> bool:
+def _sums_exactly(op: Operation, match: Match, session: QContext) -> bool:
     """Whether all pieces on codes but the result are sums that are not rounded."""
     components = session.components[op.name]
-    for role in components.roles_of(op)[:-1]:
-        piece = _owner_of(found.piece(role))
-        if role not in components.sums or piece is None or not is_accumulator(piece, session):
-            return False
-    return not found.is_cast
+    return not match.is_cast and all(
+        role in components.sums and is_accumulator(piece, session)
+        for role in components.roles_of(op)[:-1]
+        for piece, _ in match.pieces[role] or [(match.root, None)]
+    )
 
 
 def _refuse_new(op: Operation, session: QContext) -> Refusal | None:
@@ -455,36 +388,9 @@ def _refuse_new(op: Operation, session: QContext) -> Refusal | None:
     return refuse_types(session, behavior, op, op.operand_types, op.result_types)
 
 
-def _stored_type(op: Operation) -> UniformType | None:
-    """What the result of an op on codes is rounded to; a sum is not."""
-    element = quant_element(op.results[0].type)
-    return None if element and element.qparams.storage == Storage.of("i32") else element
-
-
-def _piece_types(
-    pieces: Mapping[str, Operation | None], session: QContext
-) -> dict[str, UniformType | None]:
-    """The qparams of the results of pieces, by role. A role may be a piece of a piece, as
-    hard-swish's `scaled` is of the hard-sigmoid in it: then those which that one has."""
-    types = {
-        role: op and (_result_type(op, session) or _stored_type(op)) for role, op in pieces.items()
-    }
-    for piece in pieces.values():
-        for role, kind in ({} if piece is None else component_types(piece)).items():
-            if role in pieces and pieces[role] is None:
-                types[role] = kind
-    return types
-
-
 @dataclass(frozen=True)
 class RaiseComposites(RulePass):
     """Composites of their pieces; see the module."""
 
     name = "raise-composites"
-
-    def rules(self, session: QContext) -> Sequence[Rule[Any]]:
-        return (
-            MatMulToFullyConnected(session),
-            RaiseFunction(session),
-            RaiseRecurrent(session),
-        )
+    of = (MatMulToFullyConnected, RaiseFunction, RaiseRecurrent)

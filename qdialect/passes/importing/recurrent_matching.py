@@ -12,9 +12,7 @@ value of which steps take parts, or a constant that is put together of these par
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -42,18 +40,19 @@ from qdialect.ops import (
     SliceOp,
     SqueezeOp,
     UnsqueezeOp,
+    constant_of,
     make_constant,
 )
 from qdialect.ops.base import ranked
 from qdialect.ops.components import NoPiecesError, Pieces, built
 from qdialect.ops.functions import TanhOp
+from qdialect.ops.recurrent import RecurrentOp
 from qdialect.passes.folding.fold_constants import FoldConstants
 from qdialect.passes.importing.component_matching import (
     Match,
     Matching,
     Miss,
     as_float,
-    match_of,
     numbers_of,
     parts_of,
     rounded,
@@ -69,71 +68,28 @@ class _NoLayerError(Exception):
     """The graph is no layer; the message is the reason."""
 
 
-@dataclass
-class Layer:
-    """A layer that was found: the op on its operands, which are in no block if they are new
-    constants, the results that it takes the place of, and where its pieces are."""
-
-    kind: type[NNOp]
-    operands: list[SSAValue]
-    properties: Mapping[str, Any]
-    results: list[SSAValue]
-    match: Match
-    #: the ops of each role, with the role that the value has in the op if that is not its
-    #: result: the product in a fully connected op with a bias
-    pieces: Mapping[str, list[tuple[Operation, str | None]]]
-
-    @property
-    def root(self) -> Operation:
-        """The op that puts the hidden states of all steps together."""
-        owner = self.results[0].owner
-        assert isinstance(owner, Operation)
-        return owner
-
-    @property
-    def first_op(self) -> Operation:
-        """The first of the ops whose results are replaced, above all that use them."""
-        owners = {value.owner for value in self.results}
-        block = self.root.parent
-        assert block is not None
-        return next(op for op in block.ops if op in owners)
-
-    @property
-    def constants(self) -> list[Operation]:
-        """The new constants."""
-        owners = dict.fromkeys(value.owner for value in self.operands)
-        return [o for o in owners if isinstance(o, Operation) and o.parent is None]
-
-
-@dataclass
-class NearLayer:
-    """Steps that are no layer: what they nearly are, and why not."""
-
-    kind: type[NNOp]
-    miss: Miss
-
-
-def find_layer(root: ConcatOp, session: QContext) -> Layer | NearLayer | None:
+def find_layer(root: ConcatOp, session: QContext) -> Match | Miss | None:
     """The layer whose hidden states of all steps `root` puts together, or what is nearly one."""
     try:
         columns = _columns(root)
-        kinds: Mapping[type, type[NNOp]] = {MulOp: LstmOp, AddOp: GruOp}
+        kinds: Mapping[type, type[RecurrentOp]] = {MulOp: LstmOp, AddOp: GruOp}
         ways = ("bidirectional",) if len(columns) == 2 else ("forward", "reverse")
         readers = [_Reader(root, columns, way, session) for way in ways]
         kind = kinds[type(unrounded(readers[0].hidden[0][0]).owner)]
     except (_NoLayerError, KeyError):
         return None
-    best = NearLayer(kind, Miss())
+    best = Miss()
     for reader, more, states in product(readers, (False, True), (None, *_states(kind))):
         try:
             return reader.layer(kind, more, states)
         except (_NoLayerError, VerifyException, NoPiecesError) as error:
-            if reader.miss.matched > best.miss.matched:
-                best = NearLayer(kind, Miss(reader.miss.matched, reader.miss.reason or str(error)))
-    return best if best.miss.reason else None
+            if reader.miss.matched > best.matched or (str(error) and not best.matched):
+                miss = reader.miss
+                best = Miss(kind.name, miss.matched, miss.reason or str(error))
+    return best if best.reason else None
 
 
-def _states(kind: type[NNOp]) -> Iterator[Sequence[bool]]:
+def _states(kind: type[RecurrentOp]) -> Sequence[Sequence[bool]]:
     """Which states before the first step are operands; the others are zeros."""
     return ((True,),) if kind is GruOp else ((True, True), (False, True))
 
@@ -231,22 +187,23 @@ class _Reader:
 
     # -- the layer ------------------------------------------------------------------------
 
-    def layer(self, kind: type[NNOp], more: bool, states: Sequence[bool] | None) -> Layer:
+    def layer(self, kind: type[RecurrentOp], more: bool, states: Sequence[bool] | None) -> Match:
         """The layer, or _NoLayerError. With `more` an LSTM has peepholes, and a GRU resets after
         the product; `states` says which states before the first step are operands."""
         x, store = self._input(), self.session.blobs
         steps, count = len(self.columns[0]), len(self.columns)
-        names = kind.STATES  # pyright: ignore
-        rows: int = kind.GATES * self.size  # pyright: ignore
+        rows = kind.GATES * self.size
         batch = shape_of(self.root.results[0])[2]
         self.lengths = lengths = self._lengths(x, steps)
         is_given = states is not None or lengths is not None or (more and kind is LstmOp)
         shapes = [shape_of(x), (count, rows, shape_of(x)[-1]), (count, rows, self.size)]
-        asked = [bool(states) and states[n] for n in range(len(names))] if is_given else []
+        asked = [bool(states) and states[n] for n in range(len(kind.STATES))] if is_given else []
         shapes += [(count, batch, self.size)] * sum(asked)
         kinds = [ranked(f32, shape) for shape in shapes]
-        runtime = lengths is not None and lengths.owner.parent is not None
-        function = FuncOp("pattern", ([*kinds, *([lengths.type] if runtime else [])], []))
+        constants = constant_of(lengths) if lengths is not None else None
+        if lengths is not None and constants is None:
+            kinds.append(tensor_type(lengths))
+        function = FuncOp("pattern", (kinds, []))
         block = function.body.block
         given = iter(block.args[3:])
 
@@ -262,12 +219,11 @@ class _Reader:
         operands += [next(given) if is_asked else constant(zeros) for is_asked in asked]
         if more and kind is LstmOp:
             operands.append(constant(stand_in((count, 3 * self.size), bias.size)))
-        if lengths is not None:
-            if not runtime:
-                block.add_op(copy := lengths.owner.clone())
-            operands.append(next(given) if runtime else copy.results[0])
+        if constants is not None:
+            block.add_op(constants := constants.clone())
+        operands += [next(given) if constants is None else constants.result] if lengths else []
         last = self._last()
-        properties = {"direction": self.way, "last_states": len(last)}
+        properties: dict[str, Any] = {"direction": self.way, "last_states": len(last)}
         properties |= {"linear_before_reset": more} if kind is GruOp else {}
         probe = kind(*operands, **properties)
         block.add_op(probe)
@@ -315,7 +271,7 @@ class _Reader:
         found: Matching,
         roles: Mapping[str, Sequence[SSAValue]],
         results: list[SSAValue],
-    ) -> Layer:
+    ) -> Match:
         """The layer on the operands that the graph has."""
         arrays: dict[int, Array] = {}
         for constant, (number, places) in form.arrays.items():
@@ -342,22 +298,12 @@ class _Reader:
                 if value is None or number < len(form.probe.operands) - 1:
                     value = self._constant(np.zeros(shape_of(operand), "f4"))
             operands.append(value)
-        states = len(form.probe.STATES)  # pyright: ignore
         zeros = [numbers_of(value, self.session) for value in operands[4:]]
-        if len(zeros) == states and all(a is not None and not a.any() for a in zeros):
+        if len(zeros) == len(form.probe.STATES) and all(
+            a is not None and not a.any() for a in zeros
+        ):
             del operands[4:]
-        match = match_of(operands, found.bound, roles, results)
-        ops: dict[str, list[tuple[Operation, str | None]]] = {role: [] for role in roles}
-        for role, pattern in ((role, v) for role, group in roles.items() for v in group):
-            value, op = found.bound.get(pattern), pattern.owner
-            if value is not None and isinstance(value.owner, Operation):
-                is_inner = isinstance(op, FullyConnectedOp) and len(value.owner.operands) > 2
-                ops[role].append((value.owner, "matmul" if is_inner else None))
-        # Of steps that are the same value in two roles, the others tell what each role is.
-        shared = Counter(piece for group in ops.values() for piece in dict.fromkeys(group))
-        alone = {role: [p for p in group if shared[p] == 1] for role, group in ops.items()}
-        pieces = {role: alone[role] or group for role, group in ops.items()}
-        return Layer(type(form.probe), operands, form.probe.properties, results, match, pieces)
+        return found.found(form.probe, operands, roles, results)
 
     def _lengths(self, x: SSAValue, steps: int) -> SSAValue | None:
         if self.lengths is not None or not self.masks:
