@@ -387,7 +387,7 @@ func.func @no_batch_norm(%x: tensor<2x1x4xf32>, %y: tensor<2x3x4xf32>) -> (tenso
   %2 = nn.add %1, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
   %3 = nn.sub %y, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
   %4 = nn.mul %3, %i : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
-  // expected-remark@+1 {{raise-function refused [nearly]: nearly 'nn.batch_norm', but a constant has numbers that are not finite}}
+  // expected-remark@+1 {{raise-function refused [nearly]: nearly 'nn.batch_norm', but the op takes no constant with numbers that are not finite}}
   %5 = nn.add %4, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
   func.return %2, %5 : tensor<2x3x4xf32>, tensor<2x3x4xf32>
 }

@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ from qdialect.ops.keys import KEY
 from qdialect.ops.shapes import normalize_axes
 from qdialect.passes.constant_scalars import scalar_of
 from qdialect.passes.folding.constant_evaluation import dequantize
-from qdialect.passes.importing.composite_forms import Form, Reading, probes
+from qdialect.passes.importing.composite_forms import Form
 from qdialect.qparams import Storage
 from qdialect.quant import (
     DCastOp,
@@ -200,13 +200,12 @@ class Move:
 
 def find(form: Form, result: SSAValue, session: QContext) -> Match | Miss:
     """The op of a form that computes `result`, or what differs."""
-    name, start = form.probe.name, Matching(session, form)
+    name, start = form.probe.name, Matching(session, form, name=form.probe.name, size=form.size)
     matched = start.run(form.final, result)
     if matched is None or not matched.bound.keys() >= set(form.arguments):
         return start.miss.or_none(form.size)
-    best = Miss(name, form.size, "a constant has numbers that are not finite")
-    reading, element = matched.reading(), element_type(as_float(result.type))
-    for probe in probes(form, reading, element, session.blobs) if reading else ():
+    best = Miss()
+    for probe in matched.probes():
         if isinstance(probe, str):
             best = Miss(name, form.size, f"the op {probe}")
             continue
@@ -227,11 +226,11 @@ def _compared(probe: NNOp, build: Build, result: SSAValue, session: QContext) ->
         final = built(build, probe, pieces)
     except (NoPiecesError, VerifyException) as error:
         return Miss(probe.name, _NEAR, str(error))
-    start = Matching(session, name=probe.name)
+    size = sum(not _is_constant(op) for op in block.ops if op not in before)
+    start = Matching(session, name=probe.name, size=size)
     matched = None if final is None else start.run(final[0], result)
     if matched is None or not matched.bound.keys() >= set(block.args):
-        count = sum(not _is_constant(op) for op in block.ops if op not in before)
-        return start.miss.or_none(count)
+        return start.miss.or_none(size)
     kind, expected = as_float(result.type), probe.results[0].type
     if kind != expected:
         return Miss(probe.name, len(matched.bound), f"the result is {kind}, not {expected}")
@@ -328,6 +327,8 @@ class Matching:
     depth: int = 0
     miss: Miss = field(default_factory=Miss)
     name: str = ""
+    #: how many pieces the pattern has
+    size: int = _NEAR
 
     def found(
         self,
@@ -382,35 +383,106 @@ class Matching:
             bool(casts) or any(quant_element(value.type) for value in results),
         )
 
-    def reading(self) -> Reading | None:
-        """What the graph has in the places of the form; None for numbers that are not finite."""
+    def probes(self) -> Iterator[NNOp | str]:
+        """The ops that the form may be here, each on block arguments and constants in a block; or
+        why it takes no such operands."""
         assert self.form is not None
-        arrays: dict[SSAValue, NDArray[Any]] = {}
-        for constant in self.form.arrays:
-            array = numbers_of(self.bound[constant], self.session)
-            if array is None or not np.isfinite(array).all():
-                return None
-            arrays[constant] = array
-        types = {argument: self._type(argument, value) for argument, value in self.bound.items()}
-        return Reading(self.bound, self.numbers, arrays, types)
+        form, session = self.form, self.session
+        arrays = {
+            n: numbers_of(self.bound[value], session) for value, (n, _) in form.arrays.items()
+        }
+        known = {n: array.ravel() for n, array in arrays.items() if array is not None}
+        if (
+            not all(np.isfinite(array).all() for array in known.values())
+            or known.keys() < arrays.keys()
+        ):
+            yield "takes no constant with numbers that are not finite"
+            return
+        like, choices = next(iter(known.values()), np.zeros(0)), self._choices(form)
+        for values in product(*choices.values()):
+            block = Block(arg_types=[self._type(each) for each in form.arguments])
+            operands: list[SSAValue] = [*block.args]
+            for number in range(len(operands), len(form.probe.operands)):
+                given = form.given.get(form.names[number])
+                array = known[number] if given is None else np.full_like(like, given)
+                block.add_op(
+                    made := make_constant(array, element_type(block.args[0].type), session.blobs)
+                )
+                operands.append(made.result)
+            try:
+                probe = type(form.probe)(*operands, **dict(zip(choices, values, strict=True)))
+                probe.verify_()
+            except (VerifyException, ValueError) as error:
+                yield str(error).removeprefix(f"'{form.probe.name}' op ")
+                continue
+            block.add_op(probe)
+            yield probe
 
-    def _type(self, argument: SSAValue, value: SSAValue) -> Attribute:
-        move = self.moves.get(argument)
+    def _choices(self, form: Form) -> dict[str, list[Any]]:
+        """By property its values: the one that is given or shows, that of a piece with the same
+        property, or else any integer that a piece has, and the default."""
+        pairs = [(pattern.owner, value.owner) for pattern, value in self.bound.items()]
+        pieces = [op for pattern, op in pairs if isinstance(pattern, NNOp) and isinstance(op, NNOp)]
+        choices: dict[str, list[Any]] = {}
+        for (value, place), (name, factor) in form.shown.items():
+            owner = self.bound[value].owner if place else None
+            number = owner.values[place] if isinstance(owner, NNOp) else self.numbers[value]
+            choices.setdefault(name, [number * factor])
+        every = [value for op in pieces for value in op.values.values()]
+        flat: list[Any] = [n for v in every for n in cast("Any", v if type(v) is tuple else (v,))]
+        integers = list(dict.fromkeys(n for n in flat if type(n) is int))
+        for name, default in form.probe.values.items():
+            if name in form.given:
+                choices[name] = [form.given[name]]
+            elif name != "rounding" and name not in choices:
+                same = [op.values[name] for op in pieces if name in op.values]
+                choices[name] = same[:1] or [*(integers if type(default) is int else ()), default]
+        return choices
+
+    def _type(self, argument: SSAValue) -> Attribute:
+        value, move = self.bound[argument], self.moves.get(argument)
         return as_float(value.type if move is None else move.type_of(value))
 
     def run(self, pattern: SSAValue, value: SSAValue) -> Matching | None:
         """Bound further so that `value` is what `pattern` says, or None."""
         found = self._run(pattern, value)
         if found is None:
-            self._missed(_difference(pattern, value, self.session), _NEAR - _is_moved(pattern))
+            few = _is_moved(pattern) or (
+                self.size < _NEAR and not isinstance(pattern, BlockArgument)
+            )
+            self._missed(self._difference(pattern, value), 2 if few else _NEAR)
         return found
 
     def _missed(self, reason: str, least: int = _NEAR) -> None:
         """Record a difference, unless one was found where more pieces match."""
         matched = self.depth + sum(isinstance(v.owner, Operation) for v in self.bound)
         if matched >= max(least, self.miss.matched + 1):
-            name = self.form.probe.name if self.form else self.name
-            self.miss.name, self.miss.matched, self.miss.reason = name, matched, reason
+            self.miss.name, self.miss.matched, self.miss.reason = self.name, matched, reason
+
+    def _difference(self, pattern: SSAValue, value: SSAValue) -> str:
+        """How a value differs from that of the pattern, for people."""
+        op, other = unrounded(value).owner, pattern.owner
+        found = f"'{op.name}'" if isinstance(op, Operation) else "an argument"
+        found += "".join(f" at '{key}'" for key in keys_of(op)) if isinstance(op, Operation) else ""
+        if isinstance(other, Block):
+            return f"{found} is not the value that the op has there"
+        if _is_constant(other):
+            one, two = (_number(each, self.session) for each in (value, pattern))
+            if one is not None and two is not None:
+                return f"a number is {one:g}, not {two:g}"
+            what = "a constant number" if prod(shape_of(pattern)) == 1 else "the constant of the op"
+            return f"{found} is not {what}"
+        if isinstance(other, TransposeOp) and _is_moved(pattern):
+            return f"{found} is not a constant matrix"
+        if _is_moved(pattern):
+            return f"{found} gives {value.type}, not one number for each channel"
+        if not isinstance(op, NNOp) or not isinstance(other, NNOp) or op.name != other.name:
+            return f"the graph has {found} where the op has '{other.name}'"
+        expected, actual = _properties(other), _properties(op)
+        for name in expected if self.form is None else ():
+            if actual.get(name) != expected[name]:
+                return f"{found} has {name} {actual.get(name)}, not {expected[name]}"
+        return f"{found} has other operands"
 
     def _run(self, pattern: SSAValue, value: SSAValue) -> Matching | None:
         if isinstance(pattern, BlockArgument):
@@ -642,29 +714,6 @@ def _is_moved(pattern: SSAValue) -> bool:
     op = pattern.owner
     is_movement = isinstance(op, UnsqueezeOp | TransposeOp)
     return is_movement and isinstance(op.operands[0], BlockArgument)
-
-
-def _difference(pattern: SSAValue, value: SSAValue, session: QContext) -> str:
-    """How a value differs from that of the pattern, for people."""
-    op, other = unrounded(value).owner, pattern.owner
-    found = f"'{op.name}'" if isinstance(op, Operation) else "an argument"
-    found += "".join(f" at '{key}'" for key in keys_of(op)) if isinstance(op, Operation) else ""
-    if isinstance(other, Block):
-        return f"{found} gives {value.type}, not the operand of type {pattern.type}"
-    if _is_constant(other):
-        numbers = [_number(each, session) for each in (value, pattern)]
-        known = None not in numbers
-        shown = [f"{n:g}" for n in numbers if n is not None]
-        return (
-            f"a number is {shown[0]}, not {shown[1]}" if known else f"{found} is no such constant"
-        )
-    if isinstance(other, TransposeOp) and _is_moved(pattern):
-        return f"{found} is not a constant matrix"
-    if _is_moved(pattern):
-        return f"{found} gives {value.type}, not one number for each channel"
-    if isinstance(op, Operation) and op.name == other.name:
-        return f"{found} has other operands or attributes"
-    return f"the graph has {found} where the op has '{other.name}'"
 
 
 def _number(value: SSAValue, session: QContext) -> float | None:

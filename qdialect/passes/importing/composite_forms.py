@@ -14,7 +14,7 @@ classes of its operands and properties, and `Components`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
@@ -185,74 +185,12 @@ def read(form: Form, block: Block, reals: Mapping[str, float], store: BlobStore)
             if array.size == 1:
                 look((op.result, ""), float(array[0]))
             found = [places.get(float(number)) for number in array if number % 1 == 0.5]
-            if len(found) == array.size and (known := [f for f in found if f]) == found:
+            if found and len(found) == array.size and (known := [f for f in found if f]) == found:
                 arrays[op.result] = known[0][0], np.array([index for _, index in known])
         elif isinstance(op, NNOp) and op is not form.probe:
             for name, value in op.values.items():
                 look((op.results[0], name), value)
     return replace(form, shown=shown, arrays=arrays)
-
-
-@dataclass
-class Reading:
-    """What a graph has in the places of a form: its values, its numbers, and types of operands."""
-
-    values: Mapping[SSAValue, SSAValue]
-    numbers: Mapping[SSAValue, float]
-    arrays: Mapping[SSAValue, NDArray[Any]]
-    types: Mapping[SSAValue, Any]
-
-
-def probes(form: Form, found: Reading, element: Any, store: BlobStore) -> Iterator[NNOp | str]:
-    """The ops that a graph may be, each on block arguments and constants in a block; or why the op
-    does not take the operands."""
-    kind = type(form.probe)
-    arrays = {number: found.arrays[value] for value, (number, _) in form.arrays.items()}
-    like = next(iter(arrays.values()), np.zeros(0))
-    choices = _choices(form, found)
-    for values in product(*choices.values()):
-        block = Block(arg_types=[found.types[argument] for argument in form.arguments])
-        operands: list[SSAValue] = [*block.args]
-        for number in range(len(operands), len(form.probe.operands)):
-            given = form.given.get(form.names[number])
-            array = arrays[number] if given is None else np.full_like(like, given)
-            made = make_constant(array.reshape(-1), element, store)
-            block.add_op(made)
-            operands.append(made.result)
-        try:
-            probe = kind(*operands, **dict(zip(choices, values, strict=True)))
-            probe.verify_()
-        except (VerifyException, ValueError) as error:
-            yield str(error).removeprefix(f"'{kind.name}' op ")
-            continue
-        block.add_op(probe)
-        yield probe
-
-
-def _choices(form: Form, found: Reading) -> dict[str, list[Any]]:
-    """By property the values that it may have: the given one, the one that shows, that of a piece
-    with the same property, or else any integer that a piece has, and the default."""
-    pieces = [
-        (pattern.owner, value.owner)
-        for pattern, value in found.values.items()
-        if isinstance(pattern.owner, NNOp) and isinstance(value.owner, NNOp)
-    ]
-    choices: dict[str, list[Any]] = {}
-    for (value, place), (name, factor) in form.shown.items():
-        owner = found.values[value].owner if place else None
-        read = cast("NNOp", owner).values[place] if place else found.numbers[value]
-        choices.setdefault(name, [read * factor])
-    every = [value for _, op in pieces for value in op.values.values()]
-    flat: list[Any] = [n for v in every for n in cast("Any", v if type(v) is tuple else (v,))]
-    numbers = list(dict.fromkeys(n for n in flat if type(n) is int))
-    for name, default in form.probe.values.items():
-        if name in form.given:
-            choices[name] = [form.given[name]]
-        elif name != "rounding" and name not in choices:
-            same = [op.values[name] for _, op in pieces if name in op.values]
-            others = [*numbers, default] if type(default) is int else [default]
-            choices[name] = same[:1] or others
-    return choices
 
 
 def rank_of(op: Operation) -> int:

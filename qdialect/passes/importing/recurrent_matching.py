@@ -273,6 +273,7 @@ class _Reader:
         results: list[SSAValue],
     ) -> Match:
         """The layer on the operands that the graph has."""
+        assert isinstance(form.probe, RecurrentOp)
         arrays: dict[int, Array] = {}
         for constant, (number, places) in form.arrays.items():
             if constant not in found.bound:
