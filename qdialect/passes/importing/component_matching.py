@@ -16,7 +16,7 @@ write them, or rescaled.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import permutations, product
@@ -26,7 +26,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.analysis.codes import constant_values
@@ -35,6 +34,7 @@ from qdialect.context import QContext
 from qdialect.ops import (
     AddOp,
     ConcatOp,
+    ConstantOp,
     DivOp,
     FullyConnectedOp,
     MulOp,
@@ -450,14 +450,17 @@ class Matching:
             few = _is_moved(pattern) or (
                 self.size < _NEAR and not isinstance(pattern, BlockArgument)
             )
-            self._missed(self._difference(pattern, value), 2 if few else _NEAR)
+            self._missed(lambda: self._difference(pattern, value), 2 if few else _NEAR)
         return found
 
-    def _missed(self, reason: str, least: int = _NEAR) -> None:
+    def _missed(self, reason: Callable[[], str], least: int = _NEAR) -> None:
         """Record a difference, unless one was found where more pieces match."""
+        least = max(least, self.miss.matched + 1)
+        if self.depth + len(self.bound) < least:
+            return
         matched = self.depth + sum(isinstance(v.owner, Operation) for v in self.bound)
-        if matched >= max(least, self.miss.matched + 1):
-            self.miss.name, self.miss.matched, self.miss.reason = self.name, matched, reason
+        if matched >= least:
+            self.miss.name, self.miss.matched, self.miss.reason = self.name, matched, reason()
 
     def _difference(self, pattern: SSAValue, value: SSAValue) -> str:
         """How a value differs from that of the pattern, for people."""
@@ -503,7 +506,7 @@ class Matching:
             if (found := self._constant(pattern, _number(value, self.session))) is not None:
                 return found
             return self._array(pattern, value)
-        if isinstance(op, MulOp):
+        if type(op) is MulOp:
             return self._product(pattern, value)
         if _is_moved(pattern) and type(other) is not type(op):
             move = _undone(op, value)
@@ -515,12 +518,12 @@ class Matching:
             return None
         assert isinstance(other, NNOp)
         orders = [tuple(other.operands)]
-        if isinstance(op, AddOp):
+        if type(op) is AddOp:
             orders.append((other.operands[1], other.operands[0]))
         for operands in orders:
             found: Matching | None = replace(self, depth=self.depth + 1)
             for inner, actual in zip(op.operands, operands, strict=True):
-                move = _without_ones(inner, actual) if isinstance(op, AddOp) else None
+                move = _without_ones(inner, actual) if type(op) is AddOp else None
                 if found is not None:
                     run = found.run(inner, actual) if move is None else None
                     found = run or (found._argument(inner, actual, move) if move else None)
@@ -626,7 +629,8 @@ class Matching:
             return None
         found = self._constant(pattern, leaf)
         if found is None and (expected := _number(pattern, self.session)) is not None:
-            self._missed(f"a factor is {leaf:g}, not {expected:g}")
+            number = expected
+            self._missed(lambda: f"a factor is {leaf:g}, not {number:g}")
         return found and replace(found, inexact=True)
 
 
@@ -636,7 +640,7 @@ def _has_more(pattern: Operation | Block, op: Operation) -> bool:
 
 
 def _is_constant(op: Operation | Block) -> bool:
-    return isinstance(op, Operation) and op.has_trait(ConstantLike, value_if_unregistered=False)
+    return type(op) is ConstantOp
 
 
 def _is_all(op: Operation | Block) -> bool:
@@ -712,7 +716,7 @@ def _without_ones(pattern: SSAValue, value: SSAValue) -> Move | None:
 def _is_moved(pattern: SSAValue) -> bool:
     """Whether this is an operand of the composite, unsqueezed or transposed."""
     op = pattern.owner
-    is_movement = isinstance(op, UnsqueezeOp | TransposeOp)
+    is_movement = isinstance(op, Operation) and op.name in ("nn.unsqueeze", "nn.transpose")
     return is_movement and isinstance(op.operands[0], BlockArgument)
 
 
@@ -722,7 +726,7 @@ def _number(value: SSAValue, session: QContext) -> float | None:
 
 
 def _factors(value: SSAValue) -> Iterator[SSAValue]:
-    if isinstance(value.owner, MulOp):
+    if type(value.owner) is MulOp:
         for operand in value.owner.operands:
             yield from _factors(operand)
     else:
@@ -731,7 +735,7 @@ def _factors(value: SSAValue) -> Iterator[SSAValue]:
 
 def _products(value: SSAValue, first: int = 0) -> Iterator[tuple[SSAValue, range]]:
     """The products that a product is made of, itself last, and which factors each has."""
-    if isinstance(value.owner, MulOp):
+    if type(value.owner) is MulOp:
         start = first
         for operand in value.owner.operands:
             yield from _products(operand, start)
@@ -764,14 +768,14 @@ def _splits(
     value = unrounded(value)
     op = value.owner
     whole = (value, range(first, first + count))
-    if isinstance(op, PowOp) and count == 2 and op.values["exponent"] == 2.0:
+    if type(op) is PowOp and count == 2 and op.values["exponent"] == 2.0:
         yield (op.operands[0], op.operands[0]), (whole,)
-    elif isinstance(op, DivOp):
+    elif type(op) is DivOp:
         divisor = _number(op.operands[1], session)
         if divisor:
             for leaves, products in _splits(op.operands[0], count - 1, session, first):
                 yield (*leaves, 1.0 / divisor), (*products, whole)
-    elif isinstance(op, MulOp):
+    elif type(op) is MulOp:
         for left in range(1, count):
             for leaves, products in _splits(op.operands[0], left, session, first):
                 others = _splits(op.operands[1], count - left, session, first + left)

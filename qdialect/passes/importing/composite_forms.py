@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 from math import prod
 from typing import Any, cast
@@ -61,18 +61,27 @@ class Form:
     #: whether shapes and numbers are those of the graph, apart from what shows
     is_exact: bool = False
 
-    @property
+    @cached_property
     def roots(self) -> Sequence[str]:
         """The ops that may compute the result: a product is also a quotient or a square."""
         owner = cast("Operation", self.final.owner)
         return (owner.name, *(("nn.div", "nn.pow") if owner.name == "nn.mul" else ()))
+
+    @cached_property
+    def above(self) -> Sequence[Sequence[str]]:
+        """The ops that the root has above it, products apart: a choice for each."""
+        last = cast("Operation", self.final.owner)
+        owners = [value.owner for value in last.operands if last.name != "nn.mul"]
+        moved = ("nn.unsqueeze", "nn.transpose", "nn.constant")
+        names = [op.name for op in owners if isinstance(op, Operation) and op.name not in moved]
+        return [("nn.mul", "nn.div", "nn.pow") if n == "nn.mul" else (n,) for n in names]
 
     @property
     def arguments(self) -> Sequence[SSAValue]:
         """What stands for operands."""
         return [value for value in self.probe.operands if isinstance(value, BlockArgument)]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many ops the pieces are."""
         block = self.probe.parent

@@ -70,6 +70,7 @@ from qdialect.passes.importing.component_matching import (
     is_new,
     numbers_of,
     rounded,
+    unrounded,
 )
 from qdialect.passes.importing.composite_forms import Form, forms_of, rank_of
 from qdialect.passes.importing.recurrent_matching import find_layer
@@ -235,22 +236,21 @@ class RaiseFunction(_RaisePieces):
 
     def __init__(self, session: QContext) -> None:
         super().__init__(session)
-        self._forms: dict[int, list[Form]] = {}
+        self._forms: dict[int, dict[str, list[Form]]] = {}
 
     def roots(self) -> Iterable[str]:
-        forms = (form for rank in _RANKS for form in self._of_rank(rank))
-        return dict.fromkeys(root for form in forms for root in form.roots)
+        return dict.fromkeys(root for rank in _RANKS for root in self._of_rank(rank))
 
-    def _of_rank(self, rank: int) -> list[Form]:
+    def _of_rank(self, rank: int) -> dict[str, list[Form]]:
+        """The forms of results of a rank, by the op that may be the last of their pieces."""
         if rank not in self._forms:
-            table = self.session.components
-            kinds = {name: self.session.get_optional_op(name) for name in table}
-            self._forms[rank] = [
-                form
-                for name, kind in kinds.items()
-                if kind is not None and issubclass(kind, NNOp)
-                for form in forms_of(kind, table[name], rank)
-            ]
+            found = self._forms.setdefault(rank, {})
+            for name, components in self.session.components.items():
+                kind = self.session.get_optional_op(name)
+                if kind is not None and issubclass(kind, NNOp):
+                    for form in forms_of(kind, components, rank):
+                        for root in form.roots:
+                            found.setdefault(root, []).append(form)
         return self._forms[rank]
 
     def match(self, op: Operation) -> Match | Miss | None:
@@ -263,13 +263,15 @@ class RaiseFunction(_RaisePieces):
 
     def _found(self, op: Operation) -> Match | Miss | None:
         """The composite that `op` is the last piece of; else what it nearly is."""
-        near = Miss()
-        for form in self._of_rank(rank_of(op)) if isinstance(op, NNOp) else ():
-            if op.name in form.roots:
-                found = find(form, op.results[0], self.session)
-                if isinstance(found, Match):
-                    return found
-                near = max(near, found, key=lambda miss: miss.matched)
+        near, owners = Miss(), [unrounded(value).owner for value in op.operands]
+        names = {owner.name for owner in owners if isinstance(owner, Operation)}
+        for form in self._of_rank(rank_of(op)).get(op.name, ()) if isinstance(op, NNOp) else ():
+            if any(names.isdisjoint(choice) for choice in form.above):
+                continue
+            found = find(form, op.results[0], self.session)
+            if isinstance(found, Match):
+                return found
+            near = max(near, found, key=lambda miss: miss.matched)
         return near if near.matched else None
 
 

@@ -172,18 +172,23 @@ class _Reader:
     def _input(self) -> SSAValue:
         """The sequence of which the last step of a direction takes a part."""
         last = self.hidden[0][0 if self.way == "reverse" else -1]
-        above, seen = [last], set(self.hidden[0]) - {last}
+        above, seen, x = [last], set[SSAValue](), None
+        others = {unrounded(value) for value in self.hidden[0]} - {unrounded(last)}
         while above:
             value = unrounded(above.pop())
-            if value in seen or not isinstance(value.owner, Operation):
+            if value in seen or value in others or not isinstance(value.owner, Operation):
+                seen.add(value)
                 continue
             seen.add(value)
-            if not isinstance(value.owner, FullyConnectedOp):
-                above.extend(value.owner.operands)
-            elif (found := _sliced(value.owner.operands[0])) is not None:
-                self.is_folded = _sliced(value.owner.operands[1]) is None
-                return found
-        raise _NoLayerError
+            if isinstance(value.owner, FullyConnectedOp) and (
+                found := _sliced(value.owner.operands[0])
+            ):
+                self.is_folded, x = _sliced(value.owner.operands[1]) is None, found
+                continue
+            above.extend(value.owner.operands)
+        if x is None or not others & seen:
+            raise _NoLayerError  # There is no input, or this step is the first.
+        return x
 
     # -- the layer ------------------------------------------------------------------------
 
