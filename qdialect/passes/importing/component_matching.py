@@ -716,8 +716,9 @@ def _without_ones(pattern: SSAValue, value: SSAValue) -> Move | None:
 def _is_moved(pattern: SSAValue) -> bool:
     """Whether this is an operand of the composite, unsqueezed or transposed."""
     op = pattern.owner
-    is_movement = isinstance(op, Operation) and op.name in ("nn.unsqueeze", "nn.transpose")
-    return is_movement and isinstance(op.operands[0], BlockArgument)
+    if isinstance(op, Block) or op.name not in ("nn.unsqueeze", "nn.transpose"):
+        return False
+    return isinstance(op.operands[0], BlockArgument)
 
 
 def _number(value: SSAValue, session: QContext) -> float | None:

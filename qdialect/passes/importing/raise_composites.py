@@ -1,19 +1,19 @@
-"""Make composite ops of their pieces: what `lower-composites` writes, and what exporters do.
+"""Make composite ops of their pieces, which `lower-composites` or an exporter has written.
 
     x * sigmoid(x)           ->  swish
     exp(x - max) / sum       ->  softmax
     matmul(x, w) + b, w a constant matrix  ->  fully_connected(x, w transposed, b)
 
-The declaration of a composite says which ops it is made of, so this inverts `lower-composites`.
-The new op has the key of the result, its pieces keep their keys (`nn.piece_keys`), and it has
-component qparams if every piece had its own. Pieces that something else uses too stay as
-they are, and so do those of a composite that the target does not run whole, if it says so.
+The patterns are the declarations of the ops (`composite_forms`). The new op has the key of the
+result. Its pieces keep their keys (`nn.piece_keys`). It has component qparams if every piece has
+its own. Pieces stay as they are if another op uses them, or if the target does not run the
+composite whole.
 
-A bias is exact in the reals, and on codes where the product is the 32-bit accumulator. The
-functions are `ties` where a constant of the file is not exactly the one of the function, and
-`relaxed` where the pieces are rounded on the way, quantized and dequantized as quantizers write
-them, or ops on codes: the op drops those roundings, and keeps their qparams as component qparams.
-What nearly is a composite leaves a remark that says what is not so.
+A bias is exact in the reals. On codes it is exact if the product is the 32-bit accumulator. A
+function is `ties` if a constant of the file is not exactly the one of the declaration. It is
+`relaxed` if its pieces are codes, or are quantized and dequantized: the op drops these roundings
+and keeps their qparams as component qparams. If only one condition of a composite fails, a remark
+names it.
 
 For example
 
