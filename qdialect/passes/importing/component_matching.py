@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from itertools import permutations, product
 from math import prod
 from typing import Any, cast
@@ -103,11 +102,6 @@ def rounded(value: SSAValue) -> SSAValue:
             break
         value = use.operation.results[0]
     return value
-
-
-def number_of(value: SSAValue, session: QContext) -> Fraction | None:
-    """The one real number that a constant, or one behind a dequantize, holds everywhere."""
-    return scalar_of(_stored(value), session)
 
 
 def numbers_of(value: SSAValue, session: QContext) -> NDArray[Any] | None:
@@ -498,8 +492,11 @@ class Matching:
         is_exact = self.form is not None and self.form.is_exact
         if is_exact and _is_all(op) and not (type(other) is type(op) and _is_all(other)):
             return self.run(op.operands[0], value)
-        if is_exact and _is_constant(other) and _argument_of(pattern):
-            return replace(self, bound={**self.bound, pattern: value})
+        if is_exact and _is_constant(other) and (argument := _argument_of(pattern)):
+            # An operand is one value, or all its parts are constants.
+            more = {**self.bound, pattern: value}
+            moves = {**self.moves, argument: Move(shape_of(argument))}
+            return None if argument in self.bound else replace(self, bound=more, moves=moves)
         if self.form is not None and pattern in self.form.arrays:
             return self._array(pattern, value)
         if _is_constant(op):
@@ -550,8 +547,8 @@ class Matching:
         self, pattern: SSAValue, value: SSAValue, move: Move | None = None
     ) -> Matching | None:
         """An operand of the op is `value`, moved."""
-        if pattern in self.bound:
-            same = self.bound[pattern] is value and self.moves.get(pattern) == move
+        if pattern in self.bound or pattern in self.moves:
+            same = self.bound.get(pattern) is value and self.moves.get(pattern) == move
             return self if same else None
         kind = as_float(value.type if move is None else move.type_of(value))
         if self.form is None and pattern.type != kind:
@@ -722,7 +719,8 @@ def _is_moved(pattern: SSAValue) -> bool:
 
 
 def _number(value: SSAValue, session: QContext) -> float | None:
-    number = number_of(value, session)
+    """The one number that a constant, or one behind a dequantize, holds everywhere."""
+    number = scalar_of(_stored(value), session)
     return None if number is None else float(number)
 
 

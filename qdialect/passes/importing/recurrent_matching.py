@@ -13,6 +13,7 @@ value of which steps take parts, or a constant that is put together of these par
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -309,7 +310,7 @@ class _Reader:
             a is not None and not a.any() for a in zeros
         ):
             del operands[4:]
-        return found.found(form.probe, operands, roles, results)
+        return replace(found, moves={}).found(form.probe, operands, roles, results)
 
     def _lengths(self, x: SSAValue, steps: int) -> SSAValue | None:
         if self.lengths is not None or not self.masks:
