@@ -413,7 +413,7 @@ def _swish_pieces() -> Components:
         scaled = x if alpha == 1.0 else pieces.add("scaled", MulOp(x, pieces.number(alpha)))
         return pieces.add("result", MulOp(x, pieces.add("sigmoid", SigmoidOp(scaled))))
 
-    forms = ({"alpha": 1.0}, {})
+    forms: tuple[dict[str, float], ...] = ({"alpha": 1.0}, {})
     return Components(("scaled", "sigmoid", "result"), build, _swish_roles, forms=forms)
 
 

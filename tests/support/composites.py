@@ -209,8 +209,8 @@ _HEAD = """# Composite ops in their forms
 
 `python -m tools.docs composites` writes this page from the registry of composites. Each op is
 quantized to i8 with component qparams. It is kept whole, lowered to its pieces, or raised again
-from float pieces with qparams. The columns *whole*, *lowered* and *raised* are the error against the
-float op, in dB. The steps are the largest difference of the codes from those of the op kept whole.
+from float pieces with qparams. The columns *whole*, *lowered* and *raised* are the error against
+the float op, in dB. The steps are the largest difference of codes from those of the op kept whole.
 *Pieces* counts component qparams. The raised op has all of them, and lowered again it gives the
 codes of the first lowering. Ops raised from pieces on codes have the same qparams and lower to the
 same text (tests/passes/test_every_composite.py). A batch norm comes back with variance 1 and
