@@ -73,7 +73,7 @@ func.func @multi_use(%x: !f) -> (!f, !g) {
 
 // Of two roundings of a piece neither is its qparams.
 // CHECK-LABEL: func.func @two_roundings(
-// CHECK: nn.softmax {{%[a-z0-9_]+}} : (tensor<2x?xf32>) -> tensor<2x?xf32>
+// CHECK: nn.softmax {{%[a-z0-9_]+}} axis 1 : (tensor<2x?xf32>) -> tensor<2x?xf32>
 func.func @two_roundings(%x: !f) -> !f {
   %0 = nn.reduce_max %x axes [1] : (!f) -> !one
   %1 = nn.sub %x, %0 : (!f, !one) -> !f

@@ -17,7 +17,7 @@
 func.func @bias(%x: !x, %w: !w, %b: !b) -> !y {
   // DOC-BEFORE
   %0 = nn.fully_connected %x, %w {nn.key = "fc/matmul"} : (!x, !w) -> !y
-  // expected-remark@+1 {{raise-bias fired, exact}}
+  // expected-remark@+1 {{raise-function fired, exact}}
   %1 = nn.add %0, %b {nn.key = "fc"} : (!y, !b) -> !y
   // DOC-AFTER
   //   %1 = nn.fully_connected %x, %w, %b {nn.key = "fc"} : (!x, !w, !b) -> !y
@@ -37,12 +37,12 @@ func.func @bias_of_codes(%x: tensor<?x3x5x5xf32>, %w: tensor<4x3x1x1xf32>) -> (t
   %c = nn.constant dense<[[[1]], [[2]], [[3]], [[4]]]> : tensor<4x1x1xi8> : tensor<4x1x1x!i8>
   %b = quant.dcast %c : tensor<4x1x1x!i8> to tensor<4x1x1xf32>
   %0 = nn.conv2d %x, %w {nn.key = "conv/conv"} : (tensor<?x3x5x5xf32>, tensor<4x3x1x1xf32>) -> tensor<?x4x5x5xf32>
-  // expected-remark@+1 {{raise-bias fired, exact}}
+  // expected-remark@+1 {{raise-function fired, exact}}
   %1 = nn.add %0, %b {nn.key = "conv"} : (tensor<?x4x5x5xf32>, tensor<4x1x1xf32>) -> tensor<?x4x5x5xf32>
   %d = nn.constant dense<[[[1]], [[2]], [[3]], [[4]]]> : tensor<4x1x1xi8> : tensor<4x1x1x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.5, 1.0}>>
   %e = quant.dcast %d : tensor<4x1x1x!quant.uniform<i8:f32:0, {0.5, 0.25, 0.5, 1.0}>> to tensor<4x1x1xf32>
   %2 = nn.conv2d %x, %w {nn.key = "other/conv"} : (tensor<?x3x5x5xf32>, tensor<4x3x1x1xf32>) -> tensor<?x4x5x5xf32>
-  // expected-remark@+1 {{raise-bias fired, exact}}
+  // expected-remark@+1 {{raise-function fired, exact}}
   %3 = nn.add %e, %2 {nn.key = "other"} : (tensor<4x1x1xf32>, tensor<?x4x5x5xf32>) -> tensor<?x4x5x5xf32>
   func.return %1, %3, %e : tensor<?x4x5x5xf32>, tensor<?x4x5x5xf32>, tensor<4x1x1xf32>
 }
@@ -53,7 +53,7 @@ func.func @bias_of_codes(%x: tensor<?x3x5x5xf32>, %w: tensor<4x3x1x1xf32>) -> (t
 // CHECK-NEXT: return
 func.func @component_qparams(%x: !x, %w: !w, %b: !b) -> !y {
   %0 = nn.fully_connected %x, %w {nn.qparams = {result = !i8}} : (!x, !w) -> !y
-  // expected-remark@+1 {{raise-bias fired, exact}}
+  // expected-remark@+1 {{raise-function fired, exact}}
   %1 = nn.add %b, %0 {nn.qparams = {result = !u8}} : (!b, !y) -> !y
   func.return %1 : !y
 }
@@ -65,9 +65,8 @@ func.func @component_qparams(%x: !x, %w: !w, %b: !b) -> !y {
 func.func @matmul(%x: tensor<?x4xf32>) -> tensor<?x2xf32> {
   %w = nn.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]> : tensor<4x2xf32> : tensor<4x2xf32>
   %b = nn.constant dense<[1.0, 2.0]> : tensor<2xf32> : tensor<2xf32>
-  // expected-remark@+1 {{matmul-to-fully-connected fired, exact}}
   %0 = nn.matmul %x, %w {nn.key = "matmul"} : (tensor<?x4xf32>, tensor<4x2xf32>) -> tensor<?x2xf32>
-  // expected-remark@+1 {{raise-bias fired, exact}}
+  // expected-remark@+1 {{raise-function fired, exact}}
   %1 = nn.add %0, %b {nn.key = "add"} : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xf32>
   func.return %1 : tensor<?x2xf32>
 }
@@ -83,7 +82,7 @@ func.func @rows(%x: tensor<?x3x4xf32>) -> tensor<?x3x2xf32> {
   %b = nn.constant dense<[[[1.0, 2.0]]]> : tensor<1x1x2xf32> : tensor<1x1x2xf32>
   // expected-remark@+1 {{matmul-to-fully-connected fired, exact}}
   %0 = nn.matmul %x, %w {nn.key = "matmul"} : (tensor<?x3x4xf32>, tensor<4x2xf32>) -> tensor<?x3x2xf32>
-  // expected-remark@+1 {{raise-bias fired, exact}}
+  // expected-remark@+1 {{raise-function fired, exact}}
   %1 = nn.add %b, %0 {nn.key = "add"} : (tensor<1x1x2xf32>, tensor<?x3x2xf32>) -> tensor<?x3x2xf32>
   func.return %1 : tensor<?x3x2xf32>
 }
@@ -95,7 +94,7 @@ func.func @rows(%x: tensor<?x3x4xf32>) -> tensor<?x3x2xf32> {
 func.func @rows_of_unknown_shape(%x: tensor<?x?x4xf32>) -> tensor<?x?x2xf32> {
   %w = nn.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]> : tensor<4x2xf32> : tensor<4x2xf32>
   %b = nn.constant dense<[1.0, 2.0]> : tensor<2xf32> : tensor<2xf32>
-  // expected-remark@+1 {{[dynamic-shape]: the rows cannot be counted through and back}}
+  // expected-remark@+1 {{[dynamic-shape]: a reshape cannot count the rows through and back}}
   %0 = nn.matmul %x, %w : (tensor<?x?x4xf32>, tensor<4x2xf32>) -> tensor<?x?x2xf32>
   %1 = nn.add %0, %b : (tensor<?x?x2xf32>, tensor<2xf32>) -> tensor<?x?x2xf32>
   func.return %1 : tensor<?x?x2xf32>
@@ -106,8 +105,8 @@ func.func @rows_of_unknown_shape(%x: tensor<?x?x4xf32>) -> tensor<?x?x2xf32> {
 // CHECK-NEXT: nn.add
 // CHECK-NEXT: return
 func.func @matmul_of_values(%x: !x, %w: tensor<4x2xf32>, %b: !b) -> !y {
-  // expected-remark@+1 {{[weight]: the weight or the bias is no constant}}
   %0 = nn.matmul %x, %w : (!x, tensor<4x2xf32>) -> !y
+  // expected-remark@+1 {{[nearly]: nearly 'nn.fully_connected', but an argument is not a constant matrix}}
   %1 = nn.add %0, %b : (!y, !b) -> !y
   func.return %1 : !y
 }
@@ -119,7 +118,7 @@ func.func @matmul_of_values(%x: !x, %w: tensor<4x2xf32>, %b: !b) -> !y {
 func.func @convolution(%x: tensor<1x3x4x4x!i8>, %w: tensor<2x3x1x1x!quant.uniform<i8:f32:0, {0.5, 1.0}>>, %b: tensor<2x!quant.uniform<i32:f32:0, {0.25, 0.5}>>) -> tensor<1x2x4x4x!u8> {
   %0 = nn.conv2d %x, %w {nn.key = "c/conv"} : (tensor<1x3x4x4x!i8>, tensor<2x3x1x1x!quant.uniform<i8:f32:0, {0.5, 1.0}>>) -> tensor<1x2x4x4x!quant.uniform<i32:f32:1, {0.25, 0.5}>>
   %1 = nn.unsqueeze %b axes [1, 2] : (tensor<2x!quant.uniform<i32:f32:0, {0.25, 0.5}>>) -> tensor<2x1x1x!quant.uniform<i32:f32:0, {0.25, 0.5}>>
-  // expected-remark@+1 {{raise-bias fired, exact}}
+  // expected-remark@+1 {{raise-function fired, exact}}
   %2 = nn.add %0, %1 {nn.key = "c"} : (tensor<1x2x4x4x!quant.uniform<i32:f32:1, {0.25, 0.5}>>, tensor<2x1x1x!quant.uniform<i32:f32:0, {0.25, 0.5}>>) -> tensor<1x2x4x4x!u8>
   func.return %2 : tensor<1x2x4x4x!u8>
 }
@@ -130,7 +129,7 @@ func.func @convolution(%x: tensor<1x3x4x4x!i8>, %w: tensor<2x3x1x1x!quant.unifor
 // CHECK-NEXT: return
 func.func @rounded_product(%x: tensor<3x4x!i8>, %w: tensor<2x4x!i8>, %b: tensor<2x!u8>) -> tensor<3x2x!u8> {
   %0 = nn.fully_connected %x, %w : (tensor<3x4x!i8>, tensor<2x4x!i8>) -> tensor<3x2x!i8>
-  // expected-remark@+1 {{[rounded]: the product is rounded before the bias is added}}
+  // expected-remark@+1 {{[types]: 'nn.fully_connected' op bias must be stored as i32, not u8}}
   %1 = nn.add %0, %b : (tensor<3x2x!i8>, tensor<2x!u8>) -> tensor<3x2x!u8>
   func.return %1 : tensor<3x2x!u8>
 }
@@ -141,7 +140,7 @@ func.func @rounded_product(%x: tensor<3x4x!i8>, %w: tensor<2x4x!i8>, %b: tensor<
 // CHECK-NEXT: return
 func.func @product_used_twice(%x: !x, %w: !w, %b: !b) -> (!y, !y) {
   %0 = nn.fully_connected %x, %w : (!x, !w) -> !y
-  // expected-remark@+1 {{[multi-use]: the product is also used without the bias}}
+  // expected-remark@+1 {{[multi-use]: a piece of 'nn.fully_connected' is also used elsewhere}}
   %1 = nn.add %0, %b : (!y, !b) -> !y
   func.return %0, %1 : !y, !y
 }
@@ -153,7 +152,7 @@ func.func @product_used_twice(%x: !x, %w: !w, %b: !b) -> (!y, !y) {
 // CHECK-NEXT: return
 func.func @residual(%x: !x, %w: !w, %b: !y) -> !y {
   %0 = nn.fully_connected %x, %w : (!x, !w) -> !y
-  // expected-remark@+1 {{[shape]: what is added is not one number per output channel}}
+  // expected-remark@+1 {{[nearly]: nearly 'nn.fully_connected', but the op expects a bias of shape 2, but got [3, 2]}}
   %1 = nn.add %0, %b : (!y, !y) -> !y
   func.return %1 : !y
 }
@@ -254,7 +253,7 @@ func.func @nearly(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %4 = nn.add %3, %e : (tensor<2x1xf32>, tensor<f32>) -> tensor<2x1xf32>
   %5 = nn.sqrt %4 : (tensor<2x1xf32>) -> tensor<2x1xf32>
   %6 = nn.div %1, %5 : (tensor<2x4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
-  // expected-remark@+1 {{raise-function refused [nearly]: no 'nn.layer_norm', though nearly: 'nn.abs' at 'ln/abs' stands where its pieces have 'nn.mul'}}
+  // expected-remark@+1 {{raise-function refused [nearly]: nearly 'nn.layer_norm', but the graph has 'nn.abs' at 'ln/abs' where the op has 'nn.mul'}}
   %7 = nn.mul %6, %w {nn.key = "ln"} : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
   func.return %7 : tensor<2x4xf32>
 }
@@ -270,7 +269,7 @@ func.func @no_gelu(%x: !x) -> !x {
   %1 = nn.erf %0 : (!x) -> !x
   %2 = nn.add %1, %one : (!x, tensor<f32>) -> !x
   %3 = nn.mul %x, %2 : (!x, !x) -> !x
-  // expected-remark@+1 {{raise-function refused [nearly]: no 'nn.gelu', though nearly: an argument stands where its pieces have a number, or another}}
+  // expected-remark@+1 {{raise-function refused [nearly]: nearly 'nn.gelu', but a factor is 0.666667, not 0.707107}}
   %4 = nn.mul %3, %half : (!x, tensor<f32>) -> !x
   func.return %4 : !x
 }
@@ -369,6 +368,7 @@ func.func @shared_keys(%q: tensor<1x2x3x4xf32>, %k: tensor<1x1x3x4xf32>, %v: ten
   %1 = nn.matmul %q, %0 : (tensor<1x2x3x4xf32>, tensor<1x1x4x3xf32>) -> tensor<1x2x3x3xf32>
   %2 = nn.div %1, %two : (tensor<1x2x3x3xf32>, tensor<f32>) -> tensor<1x2x3x3xf32>
   %3 = nn.softmax %2 : (tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32>
+  // expected-remark@+1 {{nearly 'nn.attention', but the op expects 2 along dimension 1, but got 1}}
   %4 = nn.matmul %3, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
   func.return %4 : tensor<1x2x3x4xf32>
 }
@@ -383,10 +383,11 @@ func.func @no_batch_norm(%x: tensor<2x1x4xf32>, %y: tensor<2x3x4xf32>) -> (tenso
   %i = nn.constant dense<[[1.0], [0x7F800000], [3.0]]> : tensor<3x1xf32> : tensor<3x1xf32>
   %0 = nn.sub %x, %c : (tensor<2x1x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
   %1 = nn.mul %0, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
-  // expected-remark@+1 {{raise-function refused [nearly]: no 'nn.batch_norm', though nearly: tensor<2x1x4xf32> stands where it takes tensor<2x3x4xf32>, or the same value as elsewhere}}
+  // expected-remark@+1 {{raise-function refused [nearly]: nearly 'nn.batch_norm', but the op expects scale of shape 1, but got [3]}}
   %2 = nn.add %1, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
   %3 = nn.sub %y, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
   %4 = nn.mul %3, %i : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
+  // expected-remark@+1 {{raise-function refused [nearly]: nearly 'nn.batch_norm', but the op takes no constant with numbers that are not finite}}
   %5 = nn.add %4, %c : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
   func.return %2, %5 : tensor<2x3x4xf32>, tensor<2x3x4xf32>
 }
@@ -412,8 +413,8 @@ func.func @no_fully_connected(%x: tensor<2x3x4xf32>) -> (tensor<1x2x3x5xf32>, te
 func.func @codes_by_floats(%x: tensor<2x4x!quant.uniform<i8:f32, 0.5>>) -> tensor<2x5xf32> {
   %w = nn.constant dense<0.5> : tensor<4x5xf32> : tensor<4x5xf32>
   %c = nn.constant dense<1.0> : tensor<5xf32> : tensor<5xf32>
-  // expected-remark@+1 {{matmul-to-fully-connected refused [quantized]: only float products have their weight transposed}}
   %0 = nn.matmul %x, %w : (tensor<2x4x!quant.uniform<i8:f32, 0.5>>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  // expected-remark@+1 {{[mixed]: 'nn.fully_connected' would take codes and give floats, or the reverse}}
   %1 = nn.add %0, %c : (tensor<2x5xf32>, tensor<5xf32>) -> tensor<2x5xf32>
   func.return %1 : tensor<2x5xf32>
 }

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 
@@ -135,7 +135,7 @@ def built(build: Build, op: Operation, pieces: Pieces) -> Sequence[SSAValue] | N
     return (made,) if isinstance(made, SSAValue) else made
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Components:
     """The roles of a composite op, in order, and the program of its pieces.
 
@@ -145,8 +145,10 @@ class Components:
     are roles of products that are only being added to: on quantized operands they stay
     accumulators. `as_result` are roles that are stored as the result is, since every piece
     behind commutes with rounding (a relu). `inner` names the op of a piece that is a composite
-    itself. `also` are other ways in which files write the op. `results` are the roles of the
-    results after the first, which has the last role.
+    itself. `also` are other ways in which files write the op; they only serve to recognize it.
+    `forms` list the properties and constant operands that give another program, or that the pieces
+    do not show, with their values. `results` are the roles of the results after the first, which
+    has the last role.
     """
 
     roles: tuple[str, ...]
@@ -156,6 +158,7 @@ class Components:
     as_result: frozenset[str] = frozenset()
     inner: Mapping[str, str] = field(default_factory=dict[str, str])
     also: tuple[Build, ...] = ()
+    forms: tuple[Mapping[str, Any], ...] = ({},)
     results: tuple[str, ...] = ()
 
     def roles_of(self, op: Operation) -> tuple[str, ...]:

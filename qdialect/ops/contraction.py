@@ -371,14 +371,20 @@ def _declare_fully_connected(name: str) -> Behavior:
 def _fully_connected_pieces() -> Components:
     from qdialect.ops.components import Components
     from qdialect.ops.elementwise import AddOp
+    from qdialect.ops.movement import TransposeOp
 
     def build(op: Operation, pieces: Pieces) -> SSAValue:
         x, weight, *bias = op.operands
         product = pieces.add("matmul", FullyConnectedOp(x, weight))
         return pieces.add("bias_add", AddOp(product, bias[0]))
 
-    sums = frozenset({"matmul"})
-    return Components(("matmul", "bias_add"), build, _with_bias("matmul"), sums=sums)
+    def of_matmul(op: Operation, pieces: Pieces) -> SSAValue:
+        x, weight, bias = op.operands
+        turned = pieces.emit(TransposeOp(weight, perm=(1, 0)))
+        return pieces.add("bias_add", AddOp(pieces.add("matmul", MatMulOp(x, turned)), bias))
+
+    sums, roles = frozenset({"matmul"}), ("matmul", "bias_add")
+    return Components(roles, build, _with_bias("matmul"), sums=sums, also=(of_matmul,))
 
 
 @nn_op(_declare_fully_connected, pieces=_fully_connected_pieces)

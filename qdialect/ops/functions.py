@@ -413,7 +413,8 @@ def _swish_pieces() -> Components:
         scaled = x if alpha == 1.0 else pieces.add("scaled", MulOp(x, pieces.number(alpha)))
         return pieces.add("result", MulOp(x, pieces.add("sigmoid", SigmoidOp(scaled))))
 
-    return Components(("scaled", "sigmoid", "result"), build, _swish_roles)
+    forms: tuple[dict[str, float], ...] = ({"alpha": 1.0}, {})
+    return Components(("scaled", "sigmoid", "result"), build, _swish_roles, forms=forms)
 
 
 @nn_op(
@@ -469,7 +470,9 @@ def _gelu_program(op: Operation, pieces: Pieces) -> SSAValue:
 def _gelu_pieces() -> Components:
     from qdialect.ops.components import Components
 
-    return Components((*_GELU_TANH[:-3], "erf", *_GELU[2:]), _gelu_program, _gelu_roles)
+    roles = (*_GELU_TANH[:-3], "erf", *_GELU[2:])
+    forms = tuple({"approximate": form} for form in GELU_FORMS)
+    return Components(roles, _gelu_program, _gelu_roles, forms=forms)
 
 
 @nn_op(

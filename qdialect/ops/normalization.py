@@ -105,7 +105,9 @@ def _declare_batch_norm(name: str) -> Behavior:
 def _batch_norm_pieces() -> Components:
     from qdialect.ops.components import Components
 
-    return Components(("sub_mean", "scaled", "result"), _batch_norm_program)
+    # The factor does not show its variance and epsilon: those of a raised op are 1 and 0.
+    shown = ({"variance": 1.0, "epsilon": 0.0},)
+    return Components(("sub_mean", "scaled", "result"), _batch_norm_program, forms=shown)
 
 
 def _batch_norm_program(op: Operation, pieces: Pieces) -> SSAValue | None:
@@ -184,8 +186,7 @@ def _layer_norm_program(op: Operation, pieces: Pieces) -> SSAValue:
     from qdialect.ops.reduction import ReduceMeanOp
 
     x, v = op.operands[0], values(op)
-    rank = len(shape_of(x))
-    axes = range(v["axis"] % rank, rank)
+    axes = range(v["axis"], len(shape_of(x)) if v["axis"] >= 0 else 0)
     mean = pieces.add("mean", ReduceMeanOp(x, axes=axes))
     centered = pieces.add("centered", SubOp(x, mean))
     square = pieces.add("square", MulOp(centered, centered))

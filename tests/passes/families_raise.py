@@ -16,7 +16,7 @@ from rewrite_support import Program, quant, tensor
 RAISE = "raise-composites{numerics=ties}"
 
 
-@family("raise-bias", pipeline=RAISE)
+@family("raise-function", pipeline=RAISE)
 def biases() -> Iterator[Program]:
     """On codes: the sum on the accumulator's scale, and then the bias."""
     contractions = [c for c in CONTRACTIONS if c.channels]
@@ -37,7 +37,7 @@ def biases() -> Iterator[Program]:
         yield p.returns(p.nn(text, kinds if n % 2 == 0 else kinds[::-1], out), out)
 
 
-@family("raise-bias", "matmul-to-fully-connected", pipeline=RAISE, floats="real")
+@family("raise-function", "matmul-to-fully-connected", pipeline=RAISE, floats="real")
 def products() -> Iterator[Program]:
     for n, a in enumerate(GRID):
         p = Floats(f"matmul of {a} and a bias")
@@ -57,7 +57,7 @@ def products() -> Iterator[Program]:
         yield p.quantized(y, (2, 4, 4), OUTS[n % 3])
 
 
-@family("raise-bias", pipeline=RAISE, floats="real")
+@family("raise-function", pipeline=RAISE, floats="real")
 def columns_of_codes() -> Iterator[Program]:
     """A float bias that is a column of codes, per tensor and per channel."""
     q = "!quant.uniform<i8:f32:0, {0.5, 0.25, 0.125, 1.0}>"

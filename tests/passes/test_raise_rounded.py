@@ -1,4 +1,4 @@
-"""Composites of pieces that were quantized: nearer to the floats, and the same codes again."""
+"""Composites of pieces that were quantized, and those of an op that is declared here."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rewrite_support import apply, parse
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, prop_def
 
 import qdialect as qd
+from qdialect.ops import AddOp, MulOp, ReduceSumOp, keys_of
+from qdialect.ops.base import REAL, FunctionOp, integer, real
+from qdialect.ops.components import Components, Pieces
+from qdialect.ops.declare import values
 
 HEAD = """
 !f = tensor<4x8xf32>
@@ -72,3 +80,39 @@ def test_raised_and_lowered_again(tmp_path: Path, body: str, name: str) -> None:
         for index, got in enumerate((first, third)):
             errors[index] += float(((got - wanted) ** 2).sum())
     assert casts == 2 and errors[1] < errors[0]
+
+
+@irdl_op_definition
+class SoftGateOp(FunctionOp):
+    """x * sum(x + offset) along the dimension `axis`, which no file of qdialect mentions."""
+
+    name = "test.soft_gate"
+    offset = prop_def(REAL, real(1.0))
+    axis = prop_def(IntegerAttr.constr(i64), integer(1))
+
+    @staticmethod
+    def pieces(op: Operation, pieces: Pieces) -> SSAValue:
+        x, v = op.operands[0], values(op)
+        shifted = pieces.add("shifted", AddOp(x, pieces.number(v["offset"])))
+        total = pieces.emit(ReduceSumOp(shifted, axes=(v["axis"],)))
+        return pieces.add("result", MulOp(x, total))
+
+
+def test_a_declaration_is_enough() -> None:
+    """Properties and operands of an op that only declares its pieces are read from the graph."""
+    text = """
+    func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %n = nn.constant dense<0.25> : tensor<f32> : tensor<f32>
+      %0 = nn.add %n, %x : (tensor<f32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %1 = nn.reduce_sum %0 axes [0] : (tensor<4x8xf32>) -> tensor<1x8xf32>
+      %2 = nn.mul %1, %x {nn.key = "gate"} : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      func.return %2 : tensor<4x8xf32>
+    }
+    """
+    module, ctx = parse(text)
+    ctx.load_op(SoftGateOp)
+    ctx.components[SoftGateOp.name] = Components(("shifted", "result"), SoftGateOp.pieces)
+    apply(module, ctx, "raise-composites,dce")
+    (op,) = (op for op in module.walk() if op.name.startswith(("nn.", "test.")))
+    assert isinstance(op, SoftGateOp) and keys_of(op) == ("gate",)
+    assert op.values == {"offset": 0.25, "axis": 0, "rounding": "half_even"}

@@ -208,14 +208,14 @@ def measured(case: Case) -> Forms:
 
 _HEAD = """# Composite ops in their forms
 
-Written by `python -m tools.docs composites` from the registry of composites. Each op is quantized
-to i8 with component qparams, and is kept whole, lowered to its pieces, or raised again from its
-pieces (of floats, with their qparams). The error of each is in dB against the float op; the steps
-are the most by which codes of the result differ from those of the op kept whole. *Pieces* counts
-component qparams: all of them come back where the op is raised, and lowered once more it gives the
-codes that its pieces gave before. Raised from its pieces on codes, each is the same op, too, and
-its pieces are the same to the letter (tests/passes/test_every_composite.py). A batch norm comes
-back with its scale, variance and epsilon in one factor.
+`python -m tools.docs composites` writes this page from the registry of composites. Each op is
+quantized to i8 with component qparams. It is kept whole, lowered to its pieces, or raised again
+from float pieces with qparams. The columns *whole*, *lowered* and *raised* are the error against
+the float op, in dB. The steps are the largest difference of codes from those of the op kept whole.
+*Pieces* counts component qparams. The raised op has all of them, and lowered again it gives the
+codes of the first lowering. Ops raised from pieces on codes have the same qparams and lower to the
+same text (tests/passes/test_every_composite.py). A batch norm comes back with variance 1 and
+epsilon 0, and an LSTM with one of its two biases.
 
 | op | pieces | whole | lowered | raised | lowered, steps | raised, steps |
 |---|--:|--:|--:|--:|--:|--:|

@@ -1,9 +1,8 @@
-"""Find the steps of an LSTM or GRU in a graph: what `lower-composites` writes, constants folded.
+"""Find the steps of an LSTM or GRU in a graph.
 
-The operands of the layer are read from the graph: weights and biases from the products and sums of
-a step, the direction and the states before the first step from the steps themselves. Then the
-pieces of the layer on these operands are built aside, folded alike, and compared with the graph op
-by op. So nothing that was read is trusted, and no state, mask or bias of the steps can differ.
+A form of the layer (`composite_forms`) has as many steps as the graph. Its pieces are compared
+with the graph step by step, so that no state, mask or bias of a step can differ. An operand is a
+value of which steps take parts, or a constant that is put together of these parts.
 
     %9 = nn.fully_connected %x1, %w          from_input of the second step
     %10 = nn.fully_connected %h0, %r         from_hidden
@@ -13,17 +12,16 @@ by op. So nothing that was read is trusted, and no state, mask or bias of the st
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp, i32
+from xdsl.dialects.builtin import ModuleOp, f32, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
-from xdsl.traits import ConstantLike
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.analysis.codes import constant_values
@@ -33,6 +31,7 @@ from qdialect.ops import (
     AddOp,
     CompareOp,
     ConcatOp,
+    ConstantOp,
     FullyConnectedOp,
     GruOp,
     LstmOp,
@@ -42,77 +41,58 @@ from qdialect.ops import (
     SliceOp,
     SqueezeOp,
     UnsqueezeOp,
+    constant_of,
     make_constant,
 )
+from qdialect.ops.base import ranked
 from qdialect.ops.components import NoPiecesError, Pieces, built
-from qdialect.ops.functions import SigmoidOp, TanhOp
+from qdialect.ops.functions import TanhOp
+from qdialect.ops.recurrent import RecurrentOp
 from qdialect.passes.folding.fold_constants import FoldConstants
 from qdialect.passes.importing.component_matching import (
     Match,
+    Matching,
+    Miss,
     as_float,
-    match_of,
     numbers_of,
+    parts_of,
     rounded,
     unrounded,
 )
+from qdialect.passes.importing.composite_forms import Form, read, stand_in
 from qdialect.quant import element_type
 
 Array = NDArray[Any]
 
 
 class _NoLayerError(Exception):
-    """The graph is no layer."""
+    """The graph is no layer; the message is the reason."""
 
 
-@dataclass
-class Layer:
-    """A layer that was found: the op on its operands, which are in no block if they are new
-    constants, the results that it takes the place of, and where its pieces are."""
-
-    kind: type[NNOp]
-    operands: list[SSAValue]
-    properties: Mapping[str, Any]
-    results: list[SSAValue]
-    match: Match
-    #: the ops of each role, with the role that the value has in the op if that is not its
-    #: result: the product in a fully connected op with a bias
-    pieces: Mapping[str, list[tuple[Operation, str | None]]]
-
-    @property
-    def root(self) -> Operation:
-        """The op that puts the hidden states of all steps together."""
-        owner = self.results[0].owner
-        assert isinstance(owner, Operation)
-        return owner
-
-    @property
-    def first_op(self) -> Operation:
-        """The first of the ops whose results are replaced, above all that use them."""
-        owners = {value.owner for value in self.results}
-        block = self.root.parent
-        assert block is not None
-        return next(op for op in block.ops if op in owners)
-
-    @property
-    def constants(self) -> list[Operation]:
-        """The new constants."""
-        owners = dict.fromkeys(value.owner for value in self.operands)
-        return [o for o in owners if isinstance(o, Operation) and o.parent is None]
-
-
-def find_layer(root: ConcatOp, session: QContext) -> Layer | None:
-    """The layer whose hidden states of all steps `root` puts together, or None."""
+def find_layer(root: ConcatOp, session: QContext) -> Match | Miss | None:
+    """The layer whose hidden states of all steps `root` puts together, or what is nearly one."""
     try:
         columns = _columns(root)
+        kinds: Mapping[type, type[RecurrentOp]] = {MulOp: LstmOp, AddOp: GruOp}
         ways = ("bidirectional",) if len(columns) == 2 else ("forward", "reverse")
-    except _NoLayerError:
+        readers = [_Reader(root, columns, way, session) for way in ways]
+        kind = kinds[type(unrounded(readers[0].hidden[0][0]).owner)]
+    except (_NoLayerError, KeyError):
         return None
-    for way in ways:
+    best = Miss()
+    for reader, more, states in product(readers, (False, True), (None, *_states(kind))):
         try:
-            return _Reader(root, columns, way, session).layer()
-        except (_NoLayerError, VerifyException, NoPiecesError):
-            continue
-    return None
+            return reader.layer(kind, more, states)
+        except (_NoLayerError, VerifyException, NoPiecesError) as error:
+            if reader.miss.matched > best.matched or (str(error) and not best.matched):
+                miss = reader.miss
+                best = Miss(kind.name, miss.matched, miss.reason or str(error))
+    return best if best.reason else None
+
+
+def _states(kind: type[RecurrentOp]) -> Sequence[Sequence[bool]]:
+    """Which states before the first step are operands; the others are zeros."""
+    return ((True,),) if kind is GruOp else ((True, True), (False, True))
 
 
 def _expect(value: SSAValue, *kinds: type[Operation]) -> Operation:
@@ -151,13 +131,6 @@ def _sliced(value: SSAValue) -> SSAValue | None:
     return above if shape_of(above)[0] == 1 else None
 
 
-def _is_all(op: Operation) -> bool:
-    """Whether an op of the pieces is its operand, as `canonicalize` finds."""
-    if isinstance(op, SliceOp):
-        return op.operands[0].type == op.results[0].type
-    return isinstance(op, ConcatOp) and len(op.operands) == 1
-
-
 class _Reader:
     """Reads the operands of a layer from the hidden states of its steps."""
 
@@ -167,31 +140,12 @@ class _Reader:
         self.root, self.columns, self.way, self.session = root, columns, way, session
         self.element = element_type(as_float(root.results[0].type))
         self.size = shape_of(root.results[0])[-1]
-        self.aside = session
+        self.miss, self.is_folded = Miss(), False
         self.lengths: SSAValue | None = None
         self.masks: dict[int, Array] = {}
         self.hidden = [
             [self._unmasked(value, step) for step, value in enumerate(column)] for column in columns
         ]
-
-    # -- constants ------------------------------------------------------------------------
-
-    def _numbers(self, value: SSAValue) -> Array:
-        found = numbers_of(unrounded(value), self.session)
-        if found is None:
-            raise _NoLayerError
-        return found
-
-    def _weights(self, value: SSAValue) -> Array | SSAValue:
-        """The weights of a direction: the operand that these are of, or a constant's numbers."""
-        rows = value.owner
-        whole: SSAValue | None = _sliced(rows.operands[0] if isinstance(rows, SliceOp) else value)
-        return self._numbers(value) if whole is None else whole
-
-    def _operand(self, parts: Sequence[Mapping[str, Any]], name: str) -> SSAValue:
-        """An operand of the layer, of what it is in each direction."""
-        found: list[Any] = [part[name] for part in parts]
-        return self._constant(np.stack(found)) if isinstance(found[0], np.ndarray) else found[0]
 
     def _constant(self, array: Array) -> SSAValue:
         made = make_constant(np.ascontiguousarray(array), self.element, self.session.blobs)
@@ -216,167 +170,147 @@ class _Reader:
             self.lengths = make_constant(known.ravel(), element, self.session.blobs).results[0]
         return owner.operands[1]
 
-    def _products(self, direction: int) -> list[FullyConnectedOp]:
-        """The products of all steps of a direction, each once."""
-        found: dict[FullyConnectedOp, None] = {}
-        seen: set[SSAValue] = set()
-        above = list(reversed(self.hidden[direction]))
+    def _input(self) -> SSAValue:
+        """The sequence of which the last step of a direction takes a part."""
+        last = self.hidden[0][0 if self.way == "reverse" else -1]
+        above, seen, x = [last], set[SSAValue](), None
+        others = {unrounded(value) for value in self.hidden[0]} - {unrounded(last)}
         while above:
             value = unrounded(above.pop())
-            if value in seen or not isinstance(value.owner, Operation):
+            if value in seen or value in others or not isinstance(value.owner, Operation):
+                seen.add(value)
                 continue
             seen.add(value)
-            if isinstance(value.owner, FullyConnectedOp):
-                found[value.owner] = None
+            if isinstance(value.owner, FullyConnectedOp) and (
+                found := _sliced(value.owner.operands[0])
+            ):
+                self.is_folded, x = _sliced(value.owner.operands[1]) is None, found
                 continue
             above.extend(value.owner.operands)
-        return list(found)
-
-    def _after(self, product: Operation, sums: int) -> Array:
-        """The constant that the last of `sums` additions behind a product adds."""
-        if len(product.operands) > 2:
-            return self._numbers(product.operands[2])
-        value = product.results[0]
-        for _ in range(sums):
-            use = rounded(value).first_use
-            if use is None or not isinstance(use.operation, AddOp):
-                raise _NoLayerError
-            other, value = use.operation.operands[1 - use.index], use.operation.results[0]
-        return self._numbers(other)  # pyright: ignore[reportPossiblyUnboundVariable]
-
-    def _lstm(self, h: SSAValue) -> dict[str, SSAValue]:
-        """The values of one step of an LSTM."""
-        gate_o, tanh = _expect(h, MulOp).operands
-        cell = _expect(tanh, TanhOp).operands[0]
-        kept, new = _expect(cell, AddOp).operands
-        gate_f, before = _expect(kept, MulOp).operands
-        gate_i = _expect(new, MulOp).operands[0]
-        return {"o": gate_o, "f": gate_f, "i": gate_i, "before": before, "cell": cell}
-
-    def _peephole(self, gate: SSAValue) -> Array | None:
-        summed = unrounded(_expect(gate, SigmoidOp).operands[0]).owner
-        if not isinstance(summed, AddOp):
-            return None
-        peep = unrounded(summed.operands[1]).owner
-        return self._numbers(peep.operands[1]) if isinstance(peep, MulOp) else None
+        if x is None or not others & seen:
+            raise _NoLayerError  # There is no input, or this step is the first.
+        return x
 
     # -- the layer ------------------------------------------------------------------------
 
-    def layer(self) -> Layer:
-        """The layer, or _NoLayerError."""
-        steps = len(self.columns[0])
-        parts = [self._direction(index, steps) for index in range(len(self.columns))]
-        inputs, kinds = {part["input"] for part in parts}, {part["kind"] for part in parts}
-        linear = {part["linear"] for part in parts}
-        if len(inputs) != 1 or len(kinds) != 1 or len(linear) != 1:
-            raise _NoLayerError
-        (x,), (kind,) = inputs, kinds
-        operands = [x, *(self._operand(parts, name) for name in ("w", "r", "b"))]
-        peepholes = [part["p"] for part in parts if part["p"] is not None]
-        more = self._states(parts, x)
-        lengths = self._lengths(x, steps)
-        if more is None and (peepholes or lengths is not None):
-            zeros = self._constant(np.zeros((len(parts), 1, self.size), "f4"))
-            more = [zeros] * len(kind.STATES)
-        operands += more or []
-        if peepholes:
-            if len(peepholes) != len(parts):
-                raise _NoLayerError
-            operands.append(self._constant(np.stack(peepholes)))
-        operands += [] if lengths is None else [lengths]
-        last = self._last(parts)
+    def layer(self, kind: type[RecurrentOp], more: bool, states: Sequence[bool] | None) -> Match:
+        """The layer, or _NoLayerError. With `more` an LSTM has peepholes, and a GRU resets after
+        the product; `states` says which states before the first step are operands."""
+        x, store = self._input(), self.session.blobs
+        steps, count = len(self.columns[0]), len(self.columns)
+        rows = kind.GATES * self.size
+        batch = shape_of(self.root.results[0])[2]
+        self.lengths = lengths = self._lengths(x, steps)
+        is_given = states is not None or lengths is not None or (more and kind is LstmOp)
+        shapes = [shape_of(x), (count, rows, shape_of(x)[-1]), (count, rows, self.size)]
+        asked = [bool(states) and states[n] for n in range(len(kind.STATES))] if is_given else []
+        shapes += [(count, batch, self.size)] * sum(asked)
+        kinds = [ranked(f32, shape) for shape in shapes]
+        constants = constant_of(lengths) if lengths is not None else None
+        if lengths is not None and constants is None:
+            kinds.append(tensor_type(lengths))
+        function = FuncOp("pattern", (kinds, []))
+        block = function.body.block
+        given = iter(block.args[3:])
+
+        def constant(array: Array) -> SSAValue:
+            block.add_op(made := make_constant(array, f32, store))
+            return made.result
+
+        bias = stand_in((count, 2 * rows), 0)
+        if kind is LstmOp:
+            bias[:, rows:] = 0  # The pieces have the sum of both.
+        operands: list[SSAValue] = [*block.args[:3], constant(bias)]
+        zeros = np.zeros((count, 1, self.size), "f4")
+        operands += [next(given) if is_asked else constant(zeros) for is_asked in asked]
+        if more and kind is LstmOp:
+            operands.append(constant(stand_in((count, 3 * self.size), bias.size)))
+        if constants is not None:
+            block.add_op(constants := constants.clone())
+        operands += [next(given) if constants is None else constants.result] if lengths else []
+        last = self._last()
         properties: dict[str, Any] = {"direction": self.way, "last_states": len(last)}
-        if kind is GruOp:
-            properties["linear_before_reset"] = parts[0]["linear"]
-        return self._compared(kind, operands, properties, [self.root.results[0], *last])
-
-    def _direction(self, index: int, steps: int) -> dict[str, Any]:
-        hidden = self.hidden[index]
-        reverse = self.way == "reverse" or index == 1
-        products = self._products(index)
-        of_input = [p for p in products if _sliced(p.operands[0]) is not None]
-        by_weight: dict[SSAValue, list[FullyConnectedOp]] = {}
-        for product in of_input:
-            by_weight.setdefault(product.operands[1], []).append(product)
-        weight = next((w for w, group in by_weight.items() if len(group) == steps), None)
-        if weight is None:
+        properties |= {"linear_before_reset": more} if kind is GruOp else {}
+        probe = kind(*operands, **properties)
+        block.add_op(probe)
+        components = self.session.components[kind.name]
+        plan = Pieces(probe, store, {}, self.session.target.most_pieces)
+        made = built(components.build, probe, plan)
+        assert made is not None
+        named = ReturnOp(*made, *(v for group in plan.values.values() for v in group))
+        block.add_op(named)
+        if self.is_folded:
+            self._fold(function)
+        finals, pieces = named.operands[: len(made)], iter(named.operands[len(made) :])
+        roles = {role: [next(pieces) for _ in group] for role, group in plan.values.items()}
+        form = read(Form(probe, finals[0], components.build, {}, is_exact=True), block, {}, store)
+        results = [self.root.results[0], *last]
+        found: Matching | None = Matching(self.session, form)
+        self.miss = found.miss
+        for pattern, value in (*self._pairs(finals[0]), *zip(finals, results, strict=True)):
+            found = found and found.run(pattern, value)
+        if found is None:
             raise _NoLayerError
-        rest: dict[SSAValue, FullyConnectedOp] = {
-            p.operands[1]: p for p in products if p.operands[1] is not weight
-        }
-        w, rows, size = self._weights(weight), shape_of(weight)[0], self.size
-        x = _sliced(by_weight[weight][0].operands[0])
-        first = hidden[-1 if reverse else 0]
-        part: dict[str, Any] = {"input": x, "w": w, "p": None, "linear": False}
-        if rows == 4 * size:
-            (recurrence,) = self._only(rest, 1)
-            r = self._weights(recurrence.operands[1])
-            bias = self._after(recurrence, 2)
-            bias = np.concatenate([bias, np.zeros_like(bias)])
-            end = self._lstm(hidden[0 if reverse else -1])
-            peeps = [self._peephole(end[gate]) for gate in ("i", "o", "f")]
-            if all(p is not None for p in peeps):
-                part["p"] = np.concatenate([p for p in peeps if p is not None])
-            start = self._lstm(first)
-            states = [self._before(recurrence, hidden), start["before"]]
-            ends = [hidden[0 if reverse else -1], end["cell"]]
-            return part | {"kind": LstmOp, "r": r, "b": bias, "states": states, "ends": ends}
-        if rows != 3 * size:
-            raise _NoLayerError
-        recurrences = self._only(rest, 1 if len(rest) == 1 else 2)
-        recurrences.sort(key=lambda p: -shape_of(p.operands[1])[0])
-        part["linear"] = len(recurrences) == 1
-        found = [self._weights(p.operands[1]) for p in recurrences]
-        arrays = [each for each in found if not isinstance(each, SSAValue)]
-        r = np.concatenate(arrays) if len(arrays) == len(found) else found[0]
-        biases = [self._after(p, 1) for p in (by_weight[weight][0], *recurrences)]
-        states = [_expect(_expect(first, AddOp).operands[1], MulOp).operands[1]]
-        bias = np.concatenate(biases)
-        return part | {
-            "kind": GruOp, "r": r, "b": bias, "states": states,
-            "ends": [hidden[0 if reverse else -1]],
-        }  # fmt: skip
+        return self._read(form, found, roles, results)
 
-    @staticmethod
-    def _only(rest: Mapping[SSAValue, FullyConnectedOp], count: int) -> list[FullyConnectedOp]:
-        if len(rest) != count:
-            raise _NoLayerError
-        return list(rest.values())
+    def _fold(self, function: FuncOp) -> None:
+        """Fold the constants of the pieces, as those of the graph are; a product by a state of
+        zeros is zeros."""
+        for op in function.body.block.ops:
+            if isinstance(op, FullyConnectedOp) and isinstance(op.operands[0].owner, ConstantOp):
+                zeros = np.zeros(shape_of(op.results[0]), "f4")
+                made = make_constant(zeros, f32, self.session.blobs)
+                function.body.block.insert_op_before(made, op)
+                op.results[0].replace_all_uses_with(made.result)
+        FoldConstants(numerics="ties").apply(self.session.clone(), ModuleOp([function]))
 
-    @staticmethod
-    def _before(recurrence: FullyConnectedOp, hidden: Sequence[SSAValue]) -> SSAValue | None:
-        """The hidden state before the first step of an LSTM; None for zeros, whose product is
-        folded."""
-        weight = recurrence.operands[1]
-        users = {
-            use.operation for use in weight.uses if isinstance(use.operation, FullyConnectedOp)
-        }
-        operands = {unrounded(user.operands[0]) for user in users}
-        carried = {unrounded(value) for value in hidden}
-        masked = {v for v in operands if isinstance(v.owner, SelectOp)}
-        others = operands - carried - masked
-        if len(others) > 1:
-            raise _NoLayerError
-        return next(iter(others), None)
+    def _pairs(self, final: SSAValue) -> Iterator[tuple[SSAValue, SSAValue]]:
+        """The hidden states of the form and of the graph, in the order of time."""
+        assert isinstance(final.owner, ConcatOp)
+        for index, columns in enumerate(zip(_columns(final.owner), self.columns, strict=True)):
+            steps = list(zip(*columns, strict=True))
+            yield from reversed(steps) if self.way == "reverse" or index else steps
 
-    def _states(self, parts: Sequence[Mapping[str, Any]], x: SSAValue) -> list[SSAValue] | None:
-        """The operands of the states before the first step; None where all are 0."""
-        found: list[SSAValue] = []
-        for values in zip(*(part["states"] for part in parts), strict=True):
-            above = {None if value is None else _sliced(value) for value in values}
-            if len(above) == 1 and None not in above:
-                found.append(next(v for v in above if v is not None))
-                continue
-            arrays = [
-                np.zeros((1, self.size), "f4") if value is None else self._numbers(value)
-                for value in values
-            ]
-            found.append(self._constant(np.stack(np.broadcast_arrays(*arrays))))
-        zero = [
-            (known := numbers_of(value, self.session)) is not None and not known.any()
-            for value in found
-        ]
-        return None if all(zero) else found
+    def _read(
+        self,
+        form: Form,
+        found: Matching,
+        roles: Mapping[str, Sequence[SSAValue]],
+        results: list[SSAValue],
+    ) -> Match:
+        """The layer on the operands that the graph has."""
+        assert isinstance(form.probe, RecurrentOp)
+        arrays: dict[int, Array] = {}
+        for constant, (number, places) in form.arrays.items():
+            if constant not in found.bound:
+                continue  # It was folded into another.
+            array = numbers_of(found.bound[constant], self.session)
+            assert array is not None
+            shape = shape_of(form.probe.operands[number])
+            known = arrays.setdefault(number, np.full(shape, np.nan)).reshape(-1)
+            if not ((known[places] == array.ravel()) | np.isnan(known[places])).all():
+                raise _NoLayerError("the biases of two steps differ")
+            known[places] = array.ravel()
+        operands: list[SSAValue] = []
+        for number, operand in enumerate(form.probe.operands):
+            value = found.bound.get(operand)
+            if value is None and not isinstance(operand.owner, Operation):
+                if (array := parts_of(operand, found)) is None:
+                    raise _NoLayerError
+                value = self._constant(array.astype("f4"))
+            elif value is None and number in arrays:
+                value = self._constant(np.nan_to_num(arrays[number]).astype("f4"))
+            elif value is None:
+                value = self.lengths
+                if value is None or number < len(form.probe.operands) - 1:
+                    value = self._constant(np.zeros(shape_of(operand), "f4"))
+            operands.append(value)
+        zeros = [numbers_of(value, self.session) for value in operands[4:]]
+        if len(zeros) == len(form.probe.STATES) and all(
+            a is not None and not a.any() for a in zeros
+        ):
+            del operands[4:]
+        return replace(found, moves={}).found(form.probe, operands, roles, results)
 
     def _lengths(self, x: SSAValue, steps: int) -> SSAValue | None:
         if self.lengths is not None or not self.masks:
@@ -389,16 +323,19 @@ class _Reader:
         lengths = np.asarray(counted, "i4").reshape(batch)
         return make_constant(lengths, i32, self.session.blobs).results[0]
 
-    def _last(self, parts: Sequence[Mapping[str, Any]]) -> list[SSAValue]:
+    def _last(self) -> list[SSAValue]:
         """The results that put the last states together, as many as there are."""
-        found: list[SSAValue | None] = []
-        for values in zip(*(part["ends"] for part in parts), strict=True):
-            found.append(next(self._joined(values), None))
+        ends = [c[0 if self.way == "reverse" or n else -1] for n, c in enumerate(self.hidden)]
+        groups = [ends]
+        if isinstance(unrounded(ends[0]).owner, MulOp):
+            factors = [[unrounded(v).owner for v in _expect(e, MulOp).operands] for e in ends]
+            bent = [next((f for f in both if isinstance(f, TanhOp)), None) for both in factors]
+            groups.append([unrounded(op.operands[0]) for op in bent if op is not None])
+        found = [next(self._joined(group), None) if group else None for group in groups]
         while found and found[-1] is None:
             found.pop()
         if None in found:
-            # A cell state without the hidden one: its result is new.
-            raise _NoLayerError
+            raise _NoLayerError("a cell state is a result without the hidden one")
         return [value for value in found if value is not None]
 
     def _joined(self, values: Sequence[SSAValue]) -> Iterator[SSAValue]:
@@ -432,103 +369,3 @@ class _Reader:
             for use in state.uses
             if isinstance(use.operation, UnsqueezeOp) and use.operation.values["axes"] == (0,)
         ]
-
-    # -- the judge ------------------------------------------------------------------------
-
-    def _compared(
-        self,
-        kind: type[NNOp],
-        operands: list[SSAValue],
-        properties: Mapping[str, Any],
-        results: list[SSAValue],
-    ) -> Layer:
-        """The layer, if its pieces are the graph; else _NoLayerError."""
-        runtime = [v for v in operands if not isinstance(v.owner, Operation) or v.owner.parent]
-        function = FuncOp("pattern", ([as_float(v.type) for v in runtime], []))
-        module, block = ModuleOp([function]), function.body.block
-        inner: dict[SSAValue, SSAValue] = dict(zip(runtime, block.args, strict=True))
-        for value in dict.fromkeys(operands):
-            if value not in inner:
-                assert isinstance(value.owner, Operation)
-                copy = value.owner.clone()
-                block.add_op(copy)
-                inner[value] = copy.results[0]
-        probe = kind(*(inner[value] for value in operands), **properties)
-        block.add_op(probe)
-        components = self.session.components[kind.name]
-        roles = components.roles_of(probe)
-        keys = {role: (role,) for role in roles}
-        plan = Pieces(probe, self.session.blobs, keys, self.session.target.most_pieces)
-        finals = built(components.build, probe, plan)
-        assert finals is not None
-        by_role = {role: list(values) for role, values in plan.values.items()}
-        named = ReturnOp(*finals, *(v for values in by_role.values() for v in values))
-        properties = dict(probe.properties)
-        probe.detach()
-        probe.erase()
-        block.add_op(named)
-        self.aside = self.session.clone()
-        if not {id(v) for v in operands[1:3]} & {id(v) for v in runtime}:
-            FoldConstants(numerics="ties").apply(self.aside, module)
-        count = len(finals)
-        values = iter(list(named.operands)[count:])
-        by_role = {role: [next(values) for _ in group] for role, group in by_role.items()}
-        bound: dict[SSAValue, SSAValue] = dict(zip(block.args, runtime, strict=True))
-        biased = self._bind(list(zip(named.operands[:count], results, strict=True)), bound)
-        match = match_of(operands, bound, by_role, results)
-        ops: dict[str, list[tuple[Operation, str | None]]] = {role: [] for role in by_role}
-        for role, pattern in ((role, v) for role, group in by_role.items() for v in group):
-            value = bound.get(pattern)
-            if value is not None and isinstance(value.owner, Operation):
-                ops[role].append((value.owner, None))
-            elif pattern in biased:
-                ops[role].append((biased[pattern], "matmul"))
-        # Of steps that are the same value in two roles, the others tell what each role is.
-        shared = Counter(piece for group in ops.values() for piece in dict.fromkeys(group))
-        alone = {role: [p for p in group if shared[p] == 1] for role, group in ops.items()}
-        pieces = {role: alone[role] or group for role, group in ops.items()}
-        return Layer(kind, operands, properties, results, match, pieces)
-
-    def _bind(
-        self, pairs: list[tuple[SSAValue, SSAValue]], bound: dict[SSAValue, SSAValue]
-    ) -> dict[SSAValue, Operation]:
-        """Bind each value of the pattern to the one of the graph that it is; products that are
-        in an op with their bias are returned."""
-        biased: dict[SSAValue, Operation] = {}
-        while pairs:
-            pattern, value = pairs.pop()
-            if pattern in bound:
-                same = bound[pattern] is value or bound[pattern] is unrounded(value)
-                if not same:
-                    raise _NoLayerError
-                continue
-            if isinstance(pattern, BlockArgument):
-                raise _NoLayerError
-            value = unrounded(value)
-            op, other = pattern.owner, value.owner
-            assert isinstance(op, Operation)
-            if _is_all(op) and not (isinstance(other, type(op)) and _is_all(other)):
-                bound[pattern] = value
-                pairs.append((op.operands[0], value))
-                continue
-            if op.has_trait(ConstantLike, value_if_unregistered=False):
-                one = numbers_of(pattern, self.aside)
-                two = numbers_of(value, self.session)
-                if one is None or two is None or not np.array_equal(one.ravel(), two.ravel()):
-                    raise _NoLayerError
-                continue
-            if isinstance(op, AddOp) and isinstance(other, FullyConnectedOp):
-                product = op.operands[0].owner
-                if not isinstance(product, FullyConnectedOp) or len(other.operands) != 3:
-                    raise _NoLayerError
-                bound[pattern], biased[op.operands[0]] = value, other
-                parts = (*product.operands, op.operands[1])
-                pairs.extend(zip(parts, other.operands, strict=True))
-                continue
-            if not isinstance(other, NNOp) or not isinstance(op, NNOp) or op.name != other.name:
-                raise _NoLayerError
-            if op.values != other.values or len(op.operands) != len(other.operands):
-                raise _NoLayerError
-            bound[pattern] = value
-            pairs.extend(zip(op.operands, other.operands, strict=True))
-        return biased
