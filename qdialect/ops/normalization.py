@@ -186,7 +186,7 @@ def _layer_norm_program(op: Operation, pieces: Pieces) -> SSAValue:
     from qdialect.ops.reduction import ReduceMeanOp
 
     x, v = op.operands[0], values(op)
-    axes = range(v["axis"], len(shape_of(x)) if v["axis"] >= 0 else 0)
+    axes = _normalized_axes(op)
     mean = pieces.add("mean", ReduceMeanOp(x, axes=axes))
     centered = pieces.add("centered", SubOp(x, mean))
     square = pieces.add("square", MulOp(centered, centered))
@@ -196,6 +196,12 @@ def _layer_norm_program(op: Operation, pieces: Pieces) -> SSAValue:
     if not bias:
         return pieces.add("result", MulOp(normalized, scale))
     return pieces.add("result", AddOp(pieces.add("scaled", MulOp(normalized, scale)), bias[0]))
+
+
+def _normalized_axes(op: Operation) -> range:
+    """The dimensions from `axis` on, counted from the end if that is."""
+    axis = values(op)["axis"]
+    return range(axis, len(shape_of(op.operands[0])) if axis >= 0 else 0)
 
 
 def _root(pieces: Pieces, mean: SSAValue, epsilon: float) -> SSAValue:
@@ -274,10 +280,8 @@ def _rms_norm_pieces() -> Components:
 
     def build(op: Operation, pieces: Pieces) -> SSAValue:
         x, v = op.operands[0], values(op)
-        rank = len(shape_of(x))
         square = pieces.add("square", MulOp(x, x))
-        axes = range(v["axis"] % rank, rank)
-        mean = pieces.add("mean_square", ReduceMeanOp(square, axes=axes))
+        mean = pieces.add("mean_square", ReduceMeanOp(square, axes=_normalized_axes(op)))
         normalized = pieces.add("normalized", DivOp(x, _root(pieces, mean, v["epsilon"])))
         return pieces.add("result", MulOp(normalized, pieces.plain(op.operands[1])))
 
