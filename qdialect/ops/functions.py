@@ -289,7 +289,26 @@ def _declare_prelu(name: str) -> Behavior:
     )
 
 
-@nn_op(_declare_prelu, onnx=onnx("PRelu", 2, reads=False))
+def _prelu_pieces() -> Components:
+    """The larger of x and a x, where no slope is above 1: both round as their maximum does."""
+    from qdialect.ops.components import Components
+    from qdialect.ops.elementwise import AddOp, MaximumOp, MinimumOp, MulOp
+
+    def build(op: Operation, pieces: Pieces) -> SSAValue:
+        x, slope = op.operands
+        slopes = pieces.array(slope)
+        if slopes is None or ((slopes > 1).any() and (slopes < 1).any()):
+            below = pieces.emit(ClipOp(x, max=0.0))
+            scaled = pieces.add("scaled", MulOp(below, slope, result_types=[x.type]))
+            return pieces.add("result", AddOp(pieces.emit(ReluOp(x)), scaled))
+        scaled = pieces.add("scaled", MulOp(x, slope, result_types=[x.type]))
+        kind = MinimumOp if (slopes > 1).any() else MaximumOp
+        return pieces.add("result", kind(pieces.alike(x, scaled), scaled))
+
+    return Components(("scaled", "result"), build, as_result=frozenset({"scaled"}))
+
+
+@nn_op(_declare_prelu, onnx=onnx("PRelu", 2, reads=False), pieces=_prelu_pieces)
 class PReluOp(NNOp):
     """x if x >= 0 else slope * x; `slope` broadcasts to the shape of x."""
 

@@ -164,7 +164,11 @@ def _entries() -> tuple[PassEntry, ...]:
             "lower-composites",
             "write composites as pieces with component qparams (lower-lstm: nn.lstm only, ...)",
             f"{here}.lowering.lower_composites:LowerComposites",
-            (*_RULES, ("ops", "str", "all", "which composites, joined by +; default all")),
+            (
+                *_RULES,
+                ("ops", "str", "all", "which composites, joined by +; default all"),
+                ("refused", "bool", "false", "only those on codes that the target refuses"),
+            ),
         ),
         PassEntry(
             "lower-division",
@@ -215,9 +219,9 @@ def _entries() -> tuple[PassEntry, ...]:
             (_WHERE, *_RULES),
         ),
         PassEntry(
-            "lower-prelu",
+            "form-prelu",
             "write PReLU on codes as a product and a maximum of floats between casts",
-            f"{here}.lowering.lower_prelu:LowerPRelu",
+            f"{here}.lowering.form_prelu:FormPRelu",
             _RULES,
         ),
         PassEntry(

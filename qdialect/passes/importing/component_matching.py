@@ -93,6 +93,11 @@ def _stored(value: SSAValue) -> SSAValue:
     return owner.input if isinstance(owner, DCastOp) and constant_of(owner.input) else value
 
 
+def _source(value: SSAValue) -> SSAValue:
+    """The codes that a value is rescaled from, if it is."""
+    return value.owner.operands[0] if isinstance(value.owner, RescaleOp) else value
+
+
 @dataclass
 class Match:
     """A composite in a graph: its operands, and the value of each value of the pattern."""
@@ -262,8 +267,14 @@ class _Matching:
 
     def _run(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
         if isinstance(pattern, BlockArgument):
-            if pattern in self.bound:
-                return self if self.bound[pattern] is value else None
+            bound = self.bound.get(pattern)
+            if bound is not None and bound is not value:
+                # An operand that is rescaled for one of the pieces that take it.
+                if _source(value) is bound:
+                    return self
+                bound = None if _source(bound) is value else bound
+            if bound is not None:
+                return self if bound is value else None
             same = pattern.type == as_float(value.type)
             return replace(self, bound={**self.bound, pattern: value}) if same else None
         value = unrounded(value)
@@ -274,7 +285,10 @@ class _Matching:
         if _is_constant(op):
             if (found := self._constant(pattern, _number(value, self.session))) is not None:
                 return found
-            return self if self._is_array(pattern, value) else None
+            if not self._is_array(pattern, value):
+                return None
+            same = pattern.type == as_float(value.type)
+            return replace(self, bound={**self.bound, pattern: value}) if same else self
         if isinstance(op, MulOp):
             return self._product(pattern, value)
         other = value.owner

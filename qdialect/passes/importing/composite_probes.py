@@ -35,6 +35,8 @@ from qdialect.ops import (
     LayerNormOp,
     LrnOp,
     MatMulOp,
+    MaximumOp,
+    MinimumOp,
     MulOp,
     NNOp,
     SigmoidOp,
@@ -44,7 +46,7 @@ from qdialect.ops import (
     TransposeOp,
     make_constant,
 )
-from qdialect.ops.functions import GeluOp, PowOp, SqrtOp, SwishOp
+from qdialect.ops.functions import GeluOp, PowOp, PReluOp, SqrtOp, SwishOp
 from qdialect.ops.reduction import ReduceMeanOp, ReduceOp
 from qdialect.ops.shapes import normalize_axes
 from qdialect.passes.importing.component_matching import (
@@ -260,6 +262,20 @@ def _of_matmuls(op: Operation, session: QContext) -> Iterator[Probe]:
     yield AttentionOp, [v.type for v in values], {"scale": scale}
 
 
+def _of_extrema(op: Operation, session: QContext) -> Iterator[Probe]:
+    """A PReLU, if one operand is a multiple of the other."""
+    for operand in op.operands:
+        product = unrounded(operand).owner
+        if not isinstance(product, MulOp):
+            continue
+        for x, factor in (product.operands, product.operands[::-1]):
+            slopes = numbers_of(factor, session)
+            if slopes is not None:
+                element = element_type(as_float(op.results[0].type))
+                slope = make_constant(slopes, element, session.blobs)
+                yield PReluOp, [x.type, slope], {}
+
+
 def _reduced(op: ReduceOp) -> dict[str, Any]:
     return {name: op.values[name] for name in ("axes", "keepdims")}
 
@@ -270,4 +286,6 @@ PROBES: Mapping[str, Callable[[Operation, QContext], Iterator[Probe]]] = {
     DivOp.name: _of_quotients,
     ClipOp.name: _of_clips,
     MatMulOp.name: _of_matmuls,
+    MaximumOp.name: _of_extrema,
+    MinimumOp.name: _of_extrema,
 }

@@ -142,8 +142,8 @@ def _is_finite(params: QParams) -> bool:
 
 
 @dataclass(frozen=True)
-class LowerPRelu(RulePass):
+class FormPRelu(RulePass):
     """PReLU as a product and a maximum, where a target is faster so; see the module."""
 
-    name = "lower-prelu"
+    name = "form-prelu"
     of = (PReluToProduct,)
