@@ -56,6 +56,8 @@ from qdialect.errors import QError
 
 #: graph inputs and results: the tensor names of the model
 ARG_NAME = "nn.name"
+#: a node whose bodies were quantized again, until its results count as changed
+RELAXED = "onnx.relaxed"
 RESULT_NAMES = "nn.result_names"
 #: tensor names of an op's results, where they are not its key
 OUTPUTS = "nn.outputs"

@@ -36,14 +36,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, UnitAttr, f64
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, TensorType, UnitAttr, f64
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from qdialect.analysis.boundary import called_functions
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.context import QContext, session
-from qdialect.errors import InputError
+from qdialect.dialects.onnx import RELAXED, NodeOp
+from qdialect.errors import InputError, UnsupportedError
 from qdialect.numerics.contract import Contract, Numerics, level_named
 from qdialect.ops import ClipOp, ConstantOp, ReluOp, keys_of, make_constant
 from qdialect.ops.base import KERNEL
@@ -55,7 +57,15 @@ from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type
+from qdialect.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    SCastOp,
+    element_type,
+    expressed_type,
+    with_element,
+)
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import run_pipeline
@@ -68,10 +78,8 @@ from qdialect.rewrite import Driver, Rewriter, Rule
 from qdialect.rewrite.error_bounds import Change
 from qdialect.rewrite.refused import refused_by_target
 from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
+from qdialect.rewrite.rewriter import set_type
 from qdialect.targets import generic
-
-if TYPE_CHECKING:
-    pass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,6 +102,12 @@ class Regrid(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Quantize again each function of which the target refuses ops."""
         qctx, level = session(ctx), level_named(self.numerics)
+        for node in op.walk():
+            if node.attributes.pop(RELAXED, None):
+                number = len(qctx.remarks.remarks)
+                qctx.remarks.add(fired_remark(Regrid.name, Regrid.name, node, _CONTRACT))
+                for value in node.results:
+                    qctx.error_bounds.add(value, (Change(inf, number),))
         for function in list(op.body.block.ops):
             if not isinstance(function, FuncOp) or len(function.body.blocks) != 1:
                 continue
@@ -109,26 +123,75 @@ class Regrid(ModulePass):
 
 def _quantize_again(module: ModuleOp, function: FuncOp, ctx: QContext) -> None:
     """Put another function in place of one, if the target refuses fewer ops of it in the end."""
-    made, own = function.clone(), ctx.clone()
-    alone = ModuleOp([made], dict(module.attributes))
-    if any(isinstance(op, CallOp) for op in made.walk()) or not (before := _left(alone, ctx)):
+    made, own, name = function.clone(), ctx.clone(), function.sym_name
+    called, others = called_functions(module), _called_by(function, module)
+    if function in others:
         return
+    made.sym_name = StringAttr("main")
+    alone = ModuleOp([made, *(other.clone() for other in others)], dict(module.attributes))
+    if not (before := _left(alone, ctx)):
+        return
+    if name.data not in called:
+        _float_interface(made, own)
     _Function(made, own).run()
     if _left(alone, ctx) >= before:
         reason = f"no more of it would be on codes that {ctx.target.name} takes"
         ctx.remarks.add(_remark("refused", function, "target", reason))
         return
     made.detach()
+    made.sym_name = name
     module.body.block.insert_op_before(made, function)
     for op in function.walk():
         ctx.error_bounds.forget(op)
     function.detach()
     function.erase()
-    number, last = len(ctx.remarks.remarks), made.body.block.last_op
+    fired = next(n for n, each in enumerate(own.remarks.remarks) if each.kind == "fired")
+    number, last = len(ctx.remarks.remarks) + fired, made.body.block.last_op
     ctx.remarks.remarks += own.remarks.remarks
     assert isinstance(last, ReturnOp)
     for value in last.operands:
         ctx.error_bounds.add(value, (Change(inf, number),))
+
+
+def _called_by(function: FuncOp, module: ModuleOp) -> dict[FuncOp, None]:
+    """The functions of a module that one calls, those that these call among them."""
+    named = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
+    found: dict[FuncOp, None] = {}
+    pending = [function]
+    while pending:
+        names = called_functions(pending.pop())
+        more = [named[name] for name in sorted(names & named.keys()) if named[name] not in found]
+        found.update(dict.fromkeys(more))
+        pending += more
+    return found
+
+
+def _float_interface(function: FuncOp, ctx: QContext) -> None:
+    """Make floats of arguments and results on codes that no tensor of the target is; the casts are
+    in the function then."""
+    block = function.body.block
+    first, last = block.first_op, block.last_op
+    assert first is not None and isinstance(last, ReturnOp)
+    for side, values in (("argument", block.args), ("result", last.operands)):
+        for number, value in enumerate(values):
+            params, codes = qparams_of(value), value.type
+            reason = None if params is None else ctx.target.refuses_qparams(params)
+            if params is None or reason is None or not is_integer(params):
+                continue
+            floats = with_element(codes, expressed_type(params))
+            if side == "argument":
+                set_type(value, floats)
+                cast = QCastOp(value, codes)
+                value.replace_uses_with_if(cast.result, lambda use, own=cast: use.operation != own)
+                block.insert_op_before(cast, first)
+            else:
+                cast = DCastOp(value, floats)
+                block.insert_op_before(cast, last)
+                last.operands[number] = cast.result
+            cast.location = function.location
+            why = f"{side} #{number} is of floats now: {ctx.target.name}: {reason}"
+            ctx.remarks.add(_remark("note", function, "interface", why))
+    function.update_function_type()
 
 
 def _left(module: ModuleOp, ctx: QContext) -> int:
@@ -259,7 +322,7 @@ class _Function:
     def _profile(self, module: ModuleOp, recipe: Recipe) -> Profile:
         """The ranges of values that had codes, by key, and what all are for random inputs, with
         those values scaled to reach a share of their ranges, another for each input; no more than
-        the former where the function does not run."""
+        the former where the function does not run. What a kept node gives is drawn, too."""
         taken: set[str] = set()
         for number, op in enumerate(filter(concerns, self._block.ops)):
             keys = keys_of(op)
@@ -282,7 +345,11 @@ class _Function:
                 results[index] = _scaled(results[index], found, (sample + 1) / _SAMPLES)
                 seen.append((keys, results[index]))
 
-        interpreter = Interpreter(self.ctx, plan.module, listeners=[look])
+        def draw(op: Operation, *_: object) -> list[NDArray[Any]]:
+            return random_inputs(FuncOp("drawn", (op.result_types, ())), sample)
+
+        drawing = {NodeOp.name: draw}
+        interpreter = Interpreter(self.ctx, plan.module, listeners=[look], functions=drawing)
         try:
             for sample in range(_SAMPLES):
                 drawn = random_inputs(self.function, sample)
@@ -294,7 +361,7 @@ class _Function:
                 collector.add(sample, (each for each in seen if each[0]))
                 seen.clear()
             profile = collector.profile()
-        except InputError:
+        except (InputError, UnsupportedError):
             pass
         return replace(profile, ranges=ranges)
 
@@ -330,7 +397,7 @@ class _Function:
         if params.storage.width <= 16:
             self.ranges.setdefault(value, _range(params))
         reals = [use.operation for use in cast.result.uses if isinstance(use.operation, DCastOp)]
-        if reals and params.storage.width <= 16:
+        if reals and params.storage.width <= 16 and isinstance(value.type, TensorType):
             found = _range(params)
             clip = ClipOp(value, min=found.low, max=found.high)
             clip.location = cast.location
