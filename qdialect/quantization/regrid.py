@@ -69,12 +69,12 @@ from qdialect.quant import (
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import run_pipeline
-from qdialect.quantization.prepared import prepare_whole
+from qdialect.quantization.prepared import UNFIT, prepare_whole
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, concerns, select
 from qdialect.quantization.values import Values, real_array
 from qdialect.reference import Interpreter, argument_names, random_inputs
-from qdialect.rewrite import Driver, Rewriter, Rule
+from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
 from qdialect.rewrite.error_bounds import Change
 from qdialect.rewrite.refused import refused_by_target
 from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
@@ -313,26 +313,34 @@ class _Function:
         while True:
             selection = select(Values(self.function, self.ctx, profile, recipe, known))
             grids = assign(selection)
-            clips = [op for op in selection.left if op.attributes.pop(_ENDS, None)]
+            clips = [op for op, why in selection.left.items() if self._is_in_the_way(op, why)]
             if not clips:
                 return selection, grids
             for clip in clips:
                 self._without_clip(clip)
+
+    def _is_in_the_way(self, op: Operation, why: Refusal) -> bool:
+        """Whether a clip of ours that stays float keeps others from codes, or nothing runs it."""
+        left = why.code in UNFIT or not self.ctx.target.floats
+        return left and op.attributes.pop(_ENDS, None) is not None
 
     def _profile(self, module: ModuleOp, recipe: Recipe) -> Profile:
         """The ranges of values that had codes, by key, and what all are for random inputs, with
         those values scaled to reach a share of their ranges, another for each input; no more than
         the former where the function does not run. What a kept node gives is drawn, too."""
         taken: set[str] = set()
-        for number, op in enumerate(filter(concerns, self._block.ops)):
+        known = (op for op in self._block.ops if isinstance(op, DCastOp) or concerns(op))
+        for number, op in enumerate(known):
             keys = keys_of(op)
             if not keys or not taken.isdisjoint(keys):
                 keys = (f"{(*keys, op.name)[0]}~{number}",)
                 op.attributes[KEY] = StringAttr(keys[0])
             taken.update(keys)
         profile, names = Profile(digest=""), argument_names(self.function)
-        keys_of_value = Values(self.function, self.ctx, profile, recipe).keys
-        ranges = {key: found for v, found in self.ranges.items() for key in keys_of_value(v)}
+        # What moves a value has its range, and the other way round.
+        values = Values(self.function, self.ctx, profile, recipe, self.ranges)
+        self.ranges = {v: found for v in values.all_values() if (found := values.range(v))}
+        ranges = {key: found for v, found in self.ranges.items() for key in values.keys(v)}
         plan = instrument(module, self.ctx)
         leave_derived(plan, self.ctx, False)
         keys_by_value = {each.value: each.keys for each in plan.measured}

@@ -8,8 +8,8 @@ same order each time, so the same input gives the same result.
 The bodies of `If`, `Loop` and `Scan` are optimized first, each as a model of its own, and only
 by exact rewrites, whatever the level of the rest: how far an output is off through many
 iterations is not known. At `relaxed` they are quantized again for a target that refuses ops of
-theirs: nothing is known of outputs then. A body that cannot be read by itself, or that no rewrite changes, stays
-as it is.
+theirs: nothing is known of outputs then. A body that cannot be read by itself, or that no rewrite
+changes, stays as it is.
 """
 
 from __future__ import annotations

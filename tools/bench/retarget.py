@@ -7,7 +7,8 @@ are in `tests/vendors`.
 
     python -m tools.bench.retarget --document docs/design/012-domains.md
 
-Files of other quantizers (.onnx, .tflite, .pt2) are given by name, and compared on drawn inputs.
+Files of other quantizers (.onnx, .tflite, .pt2) are given by name: `mtcnn-onet.other.tflite` is
+that network of the corpus, and one that is none is compared on drawn inputs.
 """
 
 # pyright: basic
@@ -120,15 +121,20 @@ def decibel(expected: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -
 def rows(network: str, targets: Sequence[str], calibration: int) -> list[Row]:
     """A network for some targets."""
     floats, path = None, Path(network)
+    name, _, config = path.name.partition(".")
+    source = corpus.SOURCES.get(name) if path.exists() else corpus.source_named(name)
     if path.exists():
         model = qd.load(path)
+    else:
+        model = qd.load(corpus.quantized_model(source, corpus.CONFIGS[config], calibration))
+    if source is None:
         samples = floats_of(model, drawn_inputs(model, SAMPLES))
     else:
-        name, _, config = network.rpartition(".")
-        source = corpus.source_named(name)
-        model = qd.load(corpus.quantized_model(source, corpus.CONFIGS[config], calibration))
         samples = source.samples(SAMPLES, 7)
         floats = answers(qd.load(corpus.float_model(source)), samples)
+        # A file has names of its own.
+        names = argument_names(model.function())
+        samples = [dict(zip(names, each.values(), strict=True)) for each in samples]
     expected, found = answers(model, samples), []
     for name in targets:
         runs_on, began = target_named(name), time.perf_counter()
