@@ -12,8 +12,9 @@ A function that the target takes is left as it is.
 
 Where the target has no floats, the model is brought to it as a float model is: prepared, with what
 is not quantized whole as its pieces, and all of it is solved at once. Values between pieces have no
-codes to read; their ranges are what they are for a few random inputs, with values that have codes
-scaled to reach what these stand for. It is done if fewer ops are refused in the end than op by op.
+codes to read; their ranges are what they are for the inputs of the session (`--input`), or else for
+a few random ones, with values that have codes scaled to reach what these stand for. It is done if
+fewer ops are refused in the end than op by op.
 
 For example, on a target with scales that are powers of two,
 
@@ -133,8 +134,9 @@ def _quantize_again(module: ModuleOp, function: FuncOp, ctx: QContext) -> None:
         return
     if name.data not in called:
         _float_interface(made, own)
-    _Function(made, own).run()
-    if _left(alone, ctx) >= before:
+    left = _Function(made, own).run()
+    # What the solution takes whole needs no count.
+    if left and _left(alone, ctx) >= before:
         reason = f"no more of it would be on codes that {ctx.target.name} takes"
         ctx.remarks.add(_remark("refused", function, "target", reason))
         return
@@ -273,7 +275,8 @@ class _Function:
     def _block(self) -> Block:
         return self.function.body.block
 
-    def run(self) -> None:
+    def run(self) -> int:
+        """How many ops stay float."""
         target, own, module = self.ctx.target, self.ctx.clone(), self.function.parent_op()
         assert isinstance(module, ModuleOp)
         own.target = generic.TARGET
@@ -302,6 +305,7 @@ class _Function:
                 continue
             if (params := grids.qparams.get(clip.result)) is not None:
                 _settle_clip(clip, params)
+        return len(selection.left)
 
     def _solved(self, module: ModuleOp) -> tuple[Selection, Grids]:
         """The qparams of all at once, of a function in floats."""
@@ -325,9 +329,10 @@ class _Function:
         return left and op.attributes.pop(_ENDS, None) is not None
 
     def _profile(self, module: ModuleOp, recipe: Recipe) -> Profile:
-        """The ranges of values that had codes, by key, and what all are for random inputs, with
-        those values scaled to reach a share of their ranges, another for each input; no more than
-        the former where the function does not run. What a kept node gives is drawn, too."""
+        """The ranges of values that had codes, by key, and what all are for the samples of the
+        session, or for random inputs, with those values scaled to reach a share of their ranges,
+        another for each input; no more than the former where the function does not run. What a
+        kept node gives is drawn, too."""
         taken: set[str] = set()
         known = (op for op in self._block.ops if isinstance(op, DCastOp) or concerns(op))
         for number, op in enumerate(known):
@@ -346,11 +351,14 @@ class _Function:
         keys_by_value = {each.value: each.keys for each in plan.measured}
         collector, seen = Collector(profile, plan.derived()), list[tuple[Sequence[str], Any]]()
 
+        def scaled(array: NDArray[Any], found: Range | None) -> NDArray[Any]:
+            return array if given else _scaled(array, found, (sample + 1) / _SAMPLES)
+
         def look(op: Operation, results: list[NDArray[Any]]) -> None:
             for index, value in enumerate(op.results):
                 keys = keys_by_value.get(value, ())
                 found = next((ranges[key] for key in keys if key in ranges), None)
-                results[index] = _scaled(results[index], found, (sample + 1) / _SAMPLES)
+                results[index] = scaled(results[index], found)
                 seen.append((keys, results[index]))
 
         def draw(op: Operation, *_: object) -> list[NDArray[Any]]:
@@ -358,12 +366,15 @@ class _Function:
 
         drawing = {NodeOp.name: draw}
         interpreter = Interpreter(self.ctx, plan.module, listeners=[look], functions=drawing)
+        given = [each for each in self.ctx.samples if each.keys() >= set(names)]
         try:
-            for sample in range(_SAMPLES):
+            for sample in range(len(given) or _SAMPLES):
                 drawn = random_inputs(self.function, sample)
+                if given:
+                    drawn = [given[sample][name] for name in names]
                 for number, value in enumerate(self._block.args):
                     found = self.ranges.get(value)
-                    drawn[number] = _scaled(drawn[number], found, (sample + 1) / _SAMPLES)
+                    drawn[number] = scaled(drawn[number], found)
                     seen.append((plan.arguments.get(names[number], ()), drawn[number]))
                 interpreter.run(drawn, self.function.sym_name.data)
                 collector.add(sample, (each for each in seen if each[0]))
