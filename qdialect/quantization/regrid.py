@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.context import Context
@@ -78,7 +78,7 @@ from qdialect.reference import Interpreter, argument_names, random_inputs
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
 from qdialect.rewrite.error_bounds import Change
 from qdialect.rewrite.refused import refused_by_target
-from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
+from qdialect.rewrite.remarks import fired_remark
 from qdialect.rewrite.rewriter import set_type
 from qdialect.targets import generic
 
@@ -119,17 +119,17 @@ class Regrid(ModulePass):
                 continue
             for each, reason in refused:
                 why = f"{qctx.target.name}: {reason}; needs numerics=relaxed"
-                qctx.remarks.add(_remark("refused", each, "numerics", why))
+                qctx.remarks.at(each, "refused", Regrid.name, "numerics", why)
 
 
 def _quantize_again(module: ModuleOp, function: FuncOp, ctx: QContext) -> None:
     """Put another function in place of one, if the target refuses fewer ops of it in the end."""
     made, own, name = function.clone(), ctx.clone(), function.sym_name
-    called, others = called_functions(module), _called_by(function, module)
-    if function in others:
-        return
+    called = called_functions(module)
+    functions = (op for op in module.body.block.ops if isinstance(op, FuncOp))
+    others = [each.clone() for each in functions if each.sym_name.data in called]
     made.sym_name = StringAttr("main")
-    alone = ModuleOp([made, *(other.clone() for other in others)], dict(module.attributes))
+    alone = ModuleOp([made, *others], dict(module.attributes))
     if not (before := _left(alone, ctx)):
         return
     if name.data not in called:
@@ -138,7 +138,7 @@ def _quantize_again(module: ModuleOp, function: FuncOp, ctx: QContext) -> None:
     # What the solution takes whole needs no count.
     if left and _left(alone, ctx) >= before:
         reason = f"no more of it would be on codes that {ctx.target.name} takes"
-        ctx.remarks.add(_remark("refused", function, "target", reason))
+        ctx.remarks.at(function, "refused", Regrid.name, "target", reason)
         return
     made.detach()
     made.sym_name = name
@@ -153,19 +153,6 @@ def _quantize_again(module: ModuleOp, function: FuncOp, ctx: QContext) -> None:
     assert isinstance(last, ReturnOp)
     for value in last.operands:
         ctx.error_bounds.add(value, (Change(inf, number),))
-
-
-def _called_by(function: FuncOp, module: ModuleOp) -> dict[FuncOp, None]:
-    """The functions of a module that one calls, those that these call among them."""
-    named = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
-    found: dict[FuncOp, None] = {}
-    pending = [function]
-    while pending:
-        names = called_functions(pending.pop())
-        more = [named[name] for name in sorted(names & named.keys()) if named[name] not in found]
-        found.update(dict.fromkeys(more))
-        pending += more
-    return found
 
 
 def _float_interface(function: FuncOp, ctx: QContext) -> None:
@@ -192,7 +179,7 @@ def _float_interface(function: FuncOp, ctx: QContext) -> None:
                 last.operands[number] = cast.result
             cast.location = function.location
             why = f"{side} #{number} is of floats now: {ctx.target.name}: {reason}"
-            ctx.remarks.add(_remark("note", function, "interface", why))
+            ctx.remarks.at(function, "note", Regrid.name, "interface", why)
     function.update_function_type()
 
 
@@ -203,11 +190,6 @@ def _left(module: ModuleOp, ctx: QContext) -> int:
     run_pipeline(clone, own, optimize_pipeline(ctx.target, "bounded"))
     ops = (op for op in clone.walk() if not isinstance(op, DCastOp | QCastOp | RescaleOp))
     return sum(2 if refused_by_target(own, op) else concerns(op) for op in ops)
-
-
-def _remark(kind: Literal["refused", "note"], op: Operation, code: str, reason: str) -> Remark:
-    name, place = Regrid.name, location_text(op.location)
-    return Remark(kind, name, name, place, op.name, key_text(op), code=code, reason=reason)
 
 
 def _refused(function: FuncOp, ctx: QContext) -> Iterator[tuple[Operation, str]]:
@@ -296,7 +278,7 @@ class _Function:
         selection, grids = self._solved(module)
         self.ctx.remarks.add(fired_remark(Regrid.name, Regrid.name, self.function, _CONTRACT))
         for op, why in selection.left.items():
-            self.ctx.remarks.add(_remark("note", op, why.code, f"left float: {why.reason}"))
+            self.ctx.remarks.at(op, "note", Regrid.name, why.code, f"left float: {why.reason}")
             if any((q := _params(v)) and target.refuses_qparams(q) for v in op.operands):
                 self._float_constants(op)
         emit(selection, grids)
@@ -352,7 +334,13 @@ class _Function:
         collector, seen = Collector(profile, plan.derived()), list[tuple[Sequence[str], Any]]()
 
         def scaled(array: NDArray[Any], found: Range | None) -> NDArray[Any]:
-            return array if given else _scaled(array, found, (sample + 1) / _SAMPLES)
+            """Numbers multiplied so that they reach a share of a range, if one is known."""
+            if given or found is None or array.dtype.kind != "f" or not array.size:
+                return array
+            ends = (found.low, array.min()), (found.high, array.max())
+            factors = [end / number for end, number in ends if end * number > 0]
+            share = (sample + 1) / _SAMPLES
+            return array * np.asarray(share * min(factors, default=1.0), array.dtype)
 
         def look(op: Operation, results: list[NDArray[Any]]) -> None:
             for index, value in enumerate(op.results):
@@ -429,15 +417,6 @@ class _Function:
         if cast.result.first_use is None:
             cast.detach()
             cast.erase()
-
-
-def _scaled(array: NDArray[Any], found: Range | None, share: float) -> NDArray[Any]:
-    """Numbers multiplied so that they reach so much of a range; as they are where none is known."""
-    if found is None or array.dtype.kind != "f" or not array.size:
-        return array
-    ends = (found.low, array.min()), (found.high, array.max())
-    factors = [end / number for end, number in ends if end * number > 0]
-    return array * np.asarray(share * min(factors, default=1.0), array.dtype)
 
 
 def _put(op: Operation, value: SSAValue) -> None:

@@ -268,13 +268,11 @@ class _Matching:
     def _run(self, pattern: SSAValue, value: SSAValue) -> _Matching | None:
         if isinstance(pattern, BlockArgument):
             bound = self.bound.get(pattern)
-            if bound is not None and bound is not value:
-                # An operand that is rescaled for one of the pieces that take it.
-                if _source(value) is bound:
-                    return self
-                bound = None if _source(bound) is value else bound
-            if bound is not None:
-                return self if bound is value else None
+            if bound is not None and bound in (value, _source(value)):
+                return self
+            # One of the pieces that take an operand may take it rescaled.
+            if bound is not None and _source(bound) is not value:
+                return None
             same = pattern.type == as_float(value.type)
             return replace(self, bound={**self.bound, pattern: value}) if same else None
         value = unrounded(value)
