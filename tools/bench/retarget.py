@@ -123,10 +123,9 @@ def rows(network: str, targets: Sequence[str], calibration: int) -> list[Row]:
     floats, path = None, Path(network)
     name, _, config = path.name.partition(".")
     source = corpus.SOURCES.get(name) if path.exists() else corpus.source_named(name)
-    if path.exists():
-        model = qd.load(path)
-    else:
-        model = qd.load(corpus.quantized_model(source, corpus.CONFIGS[config], calibration))
+    if source is not None and not path.exists():
+        path = corpus.quantized_model(source, corpus.CONFIGS[config], calibration)
+    model = qd.load(path)
     if source is None:
         samples = floats_of(model, drawn_inputs(model, SAMPLES))
     else:
