@@ -159,7 +159,7 @@ def rows(network: str, targets: Sequence[str], calibration: int) -> list[Row]:
             print(found[-1], file=sys.stderr)
     if floats is not None:
         near = decibel(floats, expected)
-        found.insert(0, Row(network, "input", float_db=near))
+        found.insert(0, Row(Path(network).name, "input", float_db=near))
     return found
 
 
