@@ -6,7 +6,7 @@ process never see each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
@@ -18,6 +18,7 @@ from qdialect.errors import QError
 from qdialect.weights import BlobStore
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from xdsl.ir import Attribute, Operation, TypeAttribute
 
     from qdialect.behaviors import BehaviorRegistry
@@ -119,6 +120,8 @@ class QContext(Context):
     external_resources: dict[str, dict[str, str | bool]] = field(
         default_factory=dict[str, "dict[str, str | bool]"]
     )
+    #: inputs as the model gets them, by name, for passes that look at what values are
+    samples: Sequence[Mapping[str, NDArray[Any]]] = ()
     #: what of a file was read otherwise than it is written, since no runtime takes it so
     corrections: list[str] = field(default_factory=list[str])
     #: how many changes passes made that count them (see `passes.manager`)
@@ -241,8 +244,8 @@ class QContext(Context):
         return known and self._definition(name) is None
 
     def clone(self) -> QContext:
-        """Same registrations, weights, behaviors, components, target and barred rules; a fresh
-        remark log."""
+        """Same registrations, weights, behaviors, components, target and barred rules, and
+        samples; a fresh remark log."""
         return QContext(
             **vars(super().clone()),
             blobs=self.blobs,
@@ -253,6 +256,7 @@ class QContext(Context):
             finders=self.finders,
             upstream=self.upstream,
             barred=self.barred,
+            samples=self.samples,
             external_resources=self.external_resources,
             _target=self._target,
         )

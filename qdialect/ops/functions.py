@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -289,7 +290,40 @@ def _declare_prelu(name: str) -> Behavior:
     )
 
 
-@nn_op(_declare_prelu, onnx=onnx("PRelu", 2, reads=False))
+def _prelu_pieces() -> Components:
+    """The larger of x and a x, where no slope is above 1: both round as their maximum does."""
+    from qdialect.ops.components import Components
+    from qdialect.ops.elementwise import AddOp, MaximumOp, MinimumOp, MulOp
+
+    def extremum(slopes: NDArray[np.float64]) -> type[MaximumOp | MinimumOp] | None:
+        if not (slopes > 1).any():
+            return MaximumOp
+        return None if (slopes < 1).any() else MinimumOp
+
+    def written(kind: type[MaximumOp | MinimumOp], op: Operation, pieces: Pieces) -> SSAValue:
+        x, slope = op.operands
+        scaled = pieces.add("scaled", MulOp(x, slope, result_types=[x.type]))
+        return pieces.add("result", kind(pieces.alike(x, scaled), scaled))
+
+    def build(op: Operation, pieces: Pieces) -> SSAValue:
+        x, slope = op.operands
+        slopes = pieces.array(slope)
+        if slopes is not None and (kind := extremum(slopes)) is not None:
+            return written(kind, op, pieces)
+        below = pieces.emit(ClipOp(x, max=0.0))
+        scaled = pieces.add("scaled", MulOp(below, slope, result_types=[x.type]))
+        return pieces.add("result", AddOp(pieces.emit(ReluOp(x)), scaled))
+
+    def form(kind: type[MaximumOp | MinimumOp], op: Operation, pieces: Pieces) -> SSAValue | None:
+        slopes = pieces.array(op.operands[1])
+        fits = slopes is None or extremum(slopes) is kind
+        return written(kind, op, pieces) if fits else None
+
+    also = (partial(form, MaximumOp), partial(form, MinimumOp))
+    return Components(("scaled", "result"), build, as_result=frozenset({"scaled"}), also=also)
+
+
+@nn_op(_declare_prelu, onnx=onnx("PRelu", 2, reads=False), pieces=_prelu_pieces)
 class PReluOp(NNOp):
     """x if x >= 0 else slope * x; `slope` broadcasts to the shape of x."""
 

@@ -136,7 +136,11 @@ def _entries() -> tuple[PassEntry, ...]:
         _entry(
             "lowering.lower_composites",
             "write composites as pieces with component qparams (lower-lstm: nn.lstm only, ...)",
-            (*_RULES, ("ops", "str", "all", "which composites, joined by +; default all")),
+            (
+                *_RULES,
+                ("ops", "str", "all", "which composites, joined by +; default all"),
+                ("refused", "bool", "false", "only those on codes that the target refuses"),
+            ),
         ),
         _entry(
             "lowering.lower_division",
@@ -176,9 +180,9 @@ def _entries() -> tuple[PassEntry, ...]:
             (_WHERE, *_RULES),
         ),
         _entry(
-            "lowering.lower_prelu",
+            "lowering.form_prelu",
             "write PReLU on codes as a product and a maximum of floats between casts",
-            kind="LowerPRelu",
+            kind="FormPRelu",
         ),
         _entry(
             "lowering.softmax_last",

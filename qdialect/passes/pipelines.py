@@ -35,7 +35,7 @@ attention are quantized one by one."""
 
 BY_PRICE = frozenset(
     {
-        *("form-tables", "lower-prelu", "form-depthwise", "softmax-last", "form-floats"),
+        *("form-tables", "form-prelu", "form-depthwise", "softmax-last", "form-floats"),
         *("channels-last", "widen-channels", "lower-transposed", "merge-shuffles"),
         "part-biases",
     }
@@ -53,7 +53,8 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     the first round may block some; then affine functions are folded into scales; then, twice
     for the same reason, rescales are placed where they cost least, in requantizing ops as far
     as `numerics` allows. Integer ops stay integer ops, unless the target asks for as few
-    conversions as possible (`Target.boundary`). Before, where the target states of which qparams
+    conversions as possible (`Target.boundary`). A composite on codes that a target without floats
+    refuses is written as its pieces. Before, where the target states of which qparams
     its tensors and kernels are, values get such; where it adds up products in few bits, weights
     are fitted to that before rescales are placed, and again where that moved a zero point.
     Elementwise chains that are left become lookups where that pays. For a target whose interface
@@ -71,6 +72,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     pinned = ("pin-unrounded",) if Numerics.parse(numerics) < Numerics.BOUNDED else ()
     divided = (f"divide-by-scale{{numerics={dividing or numerics}}}",) if chosen.divides else ()
     regridded = (f"regrid{level}", *clean) if chosen.restricts or not chosen.floats else ()
+    pieces = () if chosen.floats else (f"lower-composites{{refused=true numerics={numerics}}}",)
     fitted = (f"fit-sums{level}", *clean) if chosen.restricts_sums else ()
 
     def added(point: str) -> list[str]:
@@ -88,6 +90,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
         *clean,
         f"integerize{level}",
         f"fold-rescale{placed}",
+        *pieces,
         *added("integers"),
         *fitted,
         f"fold-affine{level}",

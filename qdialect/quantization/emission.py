@@ -143,6 +143,8 @@ def _components(op: Operation, selection: Selection, grids: Grids) -> None:
             qparams = qparams_inside(chosen, scheme, values.ctx.target.any_tensor)
             qparams = qparams or tensor_qparams(chosen, scheme)[0]
             found[role] = UniformType(qparams)
+    if composite.as_result and (own := grids.qparams.get(op.results[0])) is not None:
+        found |= dict.fromkeys(composite.as_result & set(roles), UniformType(own))
     # One that is missing would be guessed by whoever lowers the op.
     if not roles or any(role not in found for role in roles):
         return

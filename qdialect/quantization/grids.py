@@ -605,9 +605,13 @@ class _Assignment:
         self, op: Operation, behavior: Behavior, types: Sequence[Attribute], gives: list[Attribute]
     ) -> bool:
         """Whether the target has a table for what it has no op for: elements of few codes,
-        made of one value."""
-        inputs = {value: n for n, value in enumerate(op.operands) if self._array(value) is None}
-        if not behavior.elementwise or len(inputs) != 1 or len(gives) != 1:
+        made of one value and of constants of one number each."""
+        arrays = {value: (n, self._array(value)) for n, value in enumerate(op.operands)}
+        inputs = {value: n for value, (n, array) in arrays.items() if array is None}
+        varies = any(
+            array is not None and array.size and np.ptp(array) for _, array in arrays.values()
+        )
+        if not behavior.elementwise or len(inputs) != 1 or len(gives) != 1 or varies:
             return False
         ((value, number),) = inputs.items()
         known = self.grids.operand(op, number)

@@ -12,8 +12,9 @@ A function that the target takes is left as it is.
 
 Where the target has no floats, the model is brought to it as a float model is: prepared, with what
 is not quantized whole as its pieces, and all of it is solved at once. Values between pieces have no
-codes to read; their ranges are what they are for a few random inputs, with values that have codes
-scaled to reach what these stand for. It is done if fewer ops are refused in the end than op by op.
+codes to read; their ranges are what they are for the inputs of the session (`--input`), or else for
+a few random ones, with values that have codes scaled to reach what these stand for. It is done if
+fewer ops are refused in the end than op by op.
 
 For example, on a target with scales that are powers of two,
 
@@ -32,18 +33,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, UnitAttr, f64
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, TensorType, UnitAttr, f64
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from qdialect.analysis.boundary import called_functions
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.context import QContext, session
-from qdialect.errors import InputError
+from qdialect.dialects.onnx import RELAXED, NodeOp
+from qdialect.errors import InputError, UnsupportedError
 from qdialect.numerics.contract import Contract, Numerics, level_named
 from qdialect.ops import ClipOp, ConstantOp, ReluOp, keys_of, make_constant
 from qdialect.ops.base import KERNEL
@@ -55,23 +58,29 @@ from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.ranges import Range, max_of_channels
 from qdialect.profile.record import Profile
 from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type
+from qdialect.quant import (
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    SCastOp,
+    element_type,
+    expressed_type,
+    with_element,
+)
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import run_pipeline
-from qdialect.quantization.prepared import prepare_whole
+from qdialect.quantization.prepared import UNFIT, prepare_whole
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, concerns, select
 from qdialect.quantization.values import Values, real_array
 from qdialect.reference import Interpreter, argument_names, random_inputs
-from qdialect.rewrite import Driver, Rewriter, Rule
+from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
 from qdialect.rewrite.error_bounds import Change
 from qdialect.rewrite.refused import refused_by_target
-from qdialect.rewrite.remarks import Remark, fired_remark, key_text, location_text
+from qdialect.rewrite.remarks import fired_remark
+from qdialect.rewrite.rewriter import set_type
 from qdialect.targets import generic
-
-if TYPE_CHECKING:
-    pass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,6 +103,12 @@ class Regrid(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Quantize again each function of which the target refuses ops."""
         qctx, level = session(ctx), level_named(self.numerics)
+        for node in op.walk():
+            if node.attributes.pop(RELAXED, None):
+                number = len(qctx.remarks.remarks)
+                qctx.remarks.add(fired_remark(Regrid.name, Regrid.name, node, _CONTRACT))
+                for value in node.results:
+                    qctx.error_bounds.add(value, (Change(inf, number),))
         for function in list(op.body.block.ops):
             if not isinstance(function, FuncOp) or len(function.body.blocks) != 1:
                 continue
@@ -104,31 +119,68 @@ class Regrid(ModulePass):
                 continue
             for each, reason in refused:
                 why = f"{qctx.target.name}: {reason}; needs numerics=relaxed"
-                qctx.remarks.add(_remark("refused", each, "numerics", why))
+                qctx.remarks.at(each, "refused", Regrid.name, "numerics", why)
 
 
 def _quantize_again(module: ModuleOp, function: FuncOp, ctx: QContext) -> None:
     """Put another function in place of one, if the target refuses fewer ops of it in the end."""
-    made, own = function.clone(), ctx.clone()
-    alone = ModuleOp([made], dict(module.attributes))
-    if any(isinstance(op, CallOp) for op in made.walk()) or not (before := _left(alone, ctx)):
+    made, own, name = function.clone(), ctx.clone(), function.sym_name
+    called = called_functions(module)
+    functions = (op for op in module.body.block.ops if isinstance(op, FuncOp))
+    others = [each.clone() for each in functions if each.sym_name.data in called]
+    made.sym_name = StringAttr("main")
+    alone = ModuleOp([made, *others], dict(module.attributes))
+    if not (before := _left(alone, ctx)):
         return
-    _Function(made, own).run()
-    if _left(alone, ctx) >= before:
+    if name.data not in called:
+        _float_interface(made, own)
+    left = _Function(made, own).run()
+    # What the solution takes whole needs no count.
+    if left and _left(alone, ctx) >= before:
         reason = f"no more of it would be on codes that {ctx.target.name} takes"
-        ctx.remarks.add(_remark("refused", function, "target", reason))
+        ctx.remarks.at(function, "refused", Regrid.name, "target", reason)
         return
     made.detach()
+    made.sym_name = name
     module.body.block.insert_op_before(made, function)
     for op in function.walk():
         ctx.error_bounds.forget(op)
     function.detach()
     function.erase()
-    number, last = len(ctx.remarks.remarks), made.body.block.last_op
+    fired = next(n for n, each in enumerate(own.remarks.remarks) if each.kind == "fired")
+    number, last = len(ctx.remarks.remarks) + fired, made.body.block.last_op
     ctx.remarks.remarks += own.remarks.remarks
     assert isinstance(last, ReturnOp)
     for value in last.operands:
         ctx.error_bounds.add(value, (Change(inf, number),))
+
+
+def _float_interface(function: FuncOp, ctx: QContext) -> None:
+    """Make floats of arguments and results on codes that no tensor of the target is; the casts are
+    in the function then."""
+    block = function.body.block
+    first, last = block.first_op, block.last_op
+    assert first is not None and isinstance(last, ReturnOp)
+    for side, values in (("argument", block.args), ("result", last.operands)):
+        for number, value in enumerate(values):
+            params, codes = qparams_of(value), value.type
+            reason = None if params is None else ctx.target.refuses_qparams(params)
+            if params is None or reason is None or not is_integer(params):
+                continue
+            floats = with_element(codes, expressed_type(params))
+            if side == "argument":
+                set_type(value, floats)
+                cast = QCastOp(value, codes)
+                value.replace_uses_with_if(cast.result, lambda use, own=cast: use.operation != own)
+                block.insert_op_before(cast, first)
+            else:
+                cast = DCastOp(value, floats)
+                block.insert_op_before(cast, last)
+                last.operands[number] = cast.result
+            cast.location = function.location
+            why = f"{side} #{number} is of floats now: {ctx.target.name}: {reason}"
+            ctx.remarks.at(function, "note", Regrid.name, "interface", why)
+    function.update_function_type()
 
 
 def _left(module: ModuleOp, ctx: QContext) -> int:
@@ -138,11 +190,6 @@ def _left(module: ModuleOp, ctx: QContext) -> int:
     run_pipeline(clone, own, optimize_pipeline(ctx.target, "bounded"))
     ops = (op for op in clone.walk() if not isinstance(op, DCastOp | QCastOp | RescaleOp))
     return sum(2 if refused_by_target(own, op) else concerns(op) for op in ops)
-
-
-def _remark(kind: Literal["refused", "note"], op: Operation, code: str, reason: str) -> Remark:
-    name, place = Regrid.name, location_text(op.location)
-    return Remark(kind, name, name, place, op.name, key_text(op), code=code, reason=reason)
 
 
 def _refused(function: FuncOp, ctx: QContext) -> Iterator[tuple[Operation, str]]:
@@ -210,7 +257,8 @@ class _Function:
     def _block(self) -> Block:
         return self.function.body.block
 
-    def run(self) -> None:
+    def run(self) -> int:
+        """How many ops stay float."""
         target, own, module = self.ctx.target, self.ctx.clone(), self.function.parent_op()
         assert isinstance(module, ModuleOp)
         own.target = generic.TARGET
@@ -230,7 +278,7 @@ class _Function:
         selection, grids = self._solved(module)
         self.ctx.remarks.add(fired_remark(Regrid.name, Regrid.name, self.function, _CONTRACT))
         for op, why in selection.left.items():
-            self.ctx.remarks.add(_remark("note", op, why.code, f"left float: {why.reason}"))
+            self.ctx.remarks.at(op, "note", Regrid.name, why.code, f"left float: {why.reason}")
             if any((q := _params(v)) and target.refuses_qparams(q) for v in op.operands):
                 self._float_constants(op)
         emit(selection, grids)
@@ -239,6 +287,7 @@ class _Function:
                 continue
             if (params := grids.qparams.get(clip.result)) is not None:
                 _settle_clip(clip, params)
+        return len(selection.left)
 
     def _solved(self, module: ModuleOp) -> tuple[Selection, Grids]:
         """The qparams of all at once, of a function in floats."""
@@ -250,51 +299,76 @@ class _Function:
         while True:
             selection = select(Values(self.function, self.ctx, profile, recipe, known))
             grids = assign(selection)
-            clips = [op for op in selection.left if op.attributes.pop(_ENDS, None)]
+            clips = [op for op, why in selection.left.items() if self._is_in_the_way(op, why)]
             if not clips:
                 return selection, grids
             for clip in clips:
                 self._without_clip(clip)
 
+    def _is_in_the_way(self, op: Operation, why: Refusal) -> bool:
+        """Whether a clip of ours that stays float keeps others from codes, or nothing runs it."""
+        left = why.code in UNFIT or not self.ctx.target.floats
+        return left and op.attributes.pop(_ENDS, None) is not None
+
     def _profile(self, module: ModuleOp, recipe: Recipe) -> Profile:
-        """The ranges of values that had codes, by key, and what all are for random inputs, with
-        those values scaled to reach a share of their ranges, another for each input; no more than
-        the former where the function does not run."""
+        """The ranges of values that had codes, by key, and what all are for the samples of the
+        session, or for random inputs, with those values scaled to reach a share of their ranges,
+        another for each input; no more than the former where the function does not run. What a
+        kept node gives is drawn, too."""
         taken: set[str] = set()
-        for number, op in enumerate(filter(concerns, self._block.ops)):
+        known = (op for op in self._block.ops if isinstance(op, DCastOp) or concerns(op))
+        for number, op in enumerate(known):
             keys = keys_of(op)
             if not keys or not taken.isdisjoint(keys):
                 keys = (f"{(*keys, op.name)[0]}~{number}",)
                 op.attributes[KEY] = StringAttr(keys[0])
             taken.update(keys)
         profile, names = Profile(digest=""), argument_names(self.function)
-        keys_of_value = Values(self.function, self.ctx, profile, recipe).keys
-        ranges = {key: found for v, found in self.ranges.items() for key in keys_of_value(v)}
+        # What moves a value has its range, and the other way round.
+        values = Values(self.function, self.ctx, profile, recipe, self.ranges)
+        self.ranges = {v: found for v in values.all_values() if (found := values.range(v))}
+        ranges = {key: found for v, found in self.ranges.items() for key in values.keys(v)}
         plan = instrument(module, self.ctx)
         leave_derived(plan, self.ctx, False)
         keys_by_value = {each.value: each.keys for each in plan.measured}
         collector, seen = Collector(profile, plan.derived()), list[tuple[Sequence[str], Any]]()
 
+        def scaled(array: NDArray[Any], found: Range | None) -> NDArray[Any]:
+            """Numbers multiplied so that they reach a share of a range, if one is known."""
+            if given or found is None or array.dtype.kind != "f" or not array.size:
+                return array
+            ends = (found.low, array.min()), (found.high, array.max())
+            factors = [end / number for end, number in ends if end * number > 0]
+            share = (sample + 1) / _SAMPLES
+            return array * np.asarray(share * min(factors, default=1.0), array.dtype)
+
         def look(op: Operation, results: list[NDArray[Any]]) -> None:
             for index, value in enumerate(op.results):
                 keys = keys_by_value.get(value, ())
                 found = next((ranges[key] for key in keys if key in ranges), None)
-                results[index] = _scaled(results[index], found, (sample + 1) / _SAMPLES)
+                results[index] = scaled(results[index], found)
                 seen.append((keys, results[index]))
 
-        interpreter = Interpreter(self.ctx, plan.module, listeners=[look])
+        def draw(op: Operation, *_: object) -> list[NDArray[Any]]:
+            return random_inputs(FuncOp("drawn", (op.result_types, ())), sample)
+
+        drawing = {NodeOp.name: draw}
+        interpreter = Interpreter(self.ctx, plan.module, listeners=[look], functions=drawing)
+        given = [each for each in self.ctx.samples if each.keys() >= set(names)]
         try:
-            for sample in range(_SAMPLES):
+            for sample in range(len(given) or _SAMPLES):
                 drawn = random_inputs(self.function, sample)
+                if given:
+                    drawn = [given[sample][name] for name in names]
                 for number, value in enumerate(self._block.args):
                     found = self.ranges.get(value)
-                    drawn[number] = _scaled(drawn[number], found, (sample + 1) / _SAMPLES)
+                    drawn[number] = scaled(drawn[number], found)
                     seen.append((plan.arguments.get(names[number], ()), drawn[number]))
                 interpreter.run(drawn, self.function.sym_name.data)
                 collector.add(sample, (each for each in seen if each[0]))
                 seen.clear()
             profile = collector.profile()
-        except InputError:
+        except (InputError, UnsupportedError):
             pass
         return replace(profile, ranges=ranges)
 
@@ -330,7 +404,7 @@ class _Function:
         if params.storage.width <= 16:
             self.ranges.setdefault(value, _range(params))
         reals = [use.operation for use in cast.result.uses if isinstance(use.operation, DCastOp)]
-        if reals and params.storage.width <= 16:
+        if reals and params.storage.width <= 16 and isinstance(value.type, TensorType):
             found = _range(params)
             clip = ClipOp(value, min=found.low, max=found.high)
             clip.location = cast.location
@@ -343,15 +417,6 @@ class _Function:
         if cast.result.first_use is None:
             cast.detach()
             cast.erase()
-
-
-def _scaled(array: NDArray[Any], found: Range | None, share: float) -> NDArray[Any]:
-    """Numbers multiplied so that they reach so much of a range; as they are where none is known."""
-    if found is None or array.dtype.kind != "f" or not array.size:
-        return array
-    ends = (found.low, array.min()), (found.high, array.max())
-    factors = [end / number for end, number in ends if end * number > 0]
-    return array * np.asarray(share * min(factors, default=1.0), array.dtype)
 
 
 def _put(op: Operation, value: SSAValue) -> None:

@@ -116,8 +116,10 @@ class Selection:
 
         Whatever follows from a dropped op is above or below it, so a sweep in the right
         direction finds a whole chain of consequences.  A plan knows what pays: then only what
-        would lose too much is dropped.
+        would lose too much is dropped.  Where there are no floats, nothing that can be codes is.
         """
+        if not self.values.ctx.target.floats:
+            return
         self._spare_amplified()
         if self.values.recipe.plan is not None:
             self._sweep_up(self._lossy)

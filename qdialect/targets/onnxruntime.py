@@ -63,7 +63,9 @@ def _elements(shape: tuple[int, ...]) -> int:
     return prod(max(n, 1) for n in shape)
 
 
-_BETTER_IN_PIECES = frozenset({"nn.hard_sigmoid", "nn.hard_swish", "nn.swish", "nn.rms_norm"})
+_BETTER_IN_PIECES = frozenset(
+    {"nn.hard_sigmoid", "nn.hard_swish", "nn.prelu", "nn.swish", "nn.rms_norm"}
+)
 """QLinearAdd, QLinearSigmoid and QLinearMul take 0.7 of the time of the op on floats and its casts
 (a text recognizer with 28 of them)."""
 
@@ -277,7 +279,7 @@ TARGET = _OnnxRuntime(
             "merge-shuffles",
             "reencode-storage{activations=cheapest weights=cheapest numerics=LEVEL}",
             "fold-rescale",
-            "lower-prelu{numerics=LEVEL}",
+            "form-prelu{numerics=LEVEL}",
             # Scales and shifts of float ops that stay; weights stay codes.
             "fold-constants{dequantize=true most=4096}",
             "form-depthwise{numerics=LEVEL}",

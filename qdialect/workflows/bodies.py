@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qdialect.dialects.onnx import NodeOp
+from xdsl.dialects.builtin import UnitAttr
+
+from qdialect.dialects.onnx import RELAXED, NodeOp
 from qdialect.errors import QError
 from qdialect.ops import keys_of
 from qdialect.rewrite.remarks import Remark
@@ -50,6 +52,8 @@ def changed_bodies(model: Model, change: Change, depth: int = 0) -> WithBodies:
         if isinstance(op, NodeOp) and has_bodies(op):
             changed, done = _changed(copy, op, change, depth)
             put(op, changed, model.ctx.blobs)
+            if any(remark.contract.startswith("relaxed") for remark in done):
+                op.attributes[RELAXED] = UnitAttr()
             remarks += done
     return WithBodies(copy if remarks else model, remarks)
 

@@ -7,8 +7,9 @@ same order each time, so the same input gives the same result.
 
 The bodies of `If`, `Loop` and `Scan` are optimized first, each as a model of its own, and only
 by exact rewrites, whatever the level of the rest: how far an output is off through many
-iterations is not known. A body that cannot be read by itself, or that no rewrite changes, stays
-as it is.
+iterations is not known. At `relaxed` they are quantized again for a target that refuses ops of
+theirs: nothing is known of outputs then. A body that cannot be read by itself, or that no rewrite
+changes, stays as it is.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ EVERYTHING = "all passes"
 """What is left out where the original is the result."""
 MOST = 24
 """After so many that were left out, the original is the result."""
+_AGAIN = "regrid"
+"""The pass that chooses qparams again, in bodies too."""
 _PLACES = 3
 """A rule that is wrong at so many places is left out everywhere."""
 _THEIRS = ("bad-plugin", "numerics")
@@ -279,14 +282,23 @@ class _Search(_Watch):
 
 
 def with_bodies(model: Model, pipeline: str, target: Target) -> WithBodies:
-    """The model with `pipeline` run on its bodies, exactly; the given one if that changes none."""
+    """The model with `pipeline` run on its bodies, exactly but where qparams are chosen again; the
+    given one if that changes none."""
+    pipeline = re.sub(r",fold-interface\b(\{[^}]*\})?", "", pipeline)
     exactly = re.sub(r"\bnumerics=\w+", "numerics=exact", pipeline)
 
     def change(body: Model) -> WithBodies | None:
-        result = run_passes(body, exactly, target=target)
+        result = (
+            run_passes(body, pipeline, target=target)
+            if f"{_AGAIN}{{numerics=relaxed}}" in pipeline
+            else None
+        )
+        if result is None or _AGAIN not in result.ctx.remarks.fired():
+            result = run_passes(body, exactly, target=target)
         remarks = result.ctx.remarks.remarks
         fired = [remark for remark in remarks if remark.kind == "fired"]
-        if any(remark.contract != "exact" for remark in fired):
+        again = _AGAIN in result.ctx.remarks.fired()
+        if not again and any(remark.contract != "exact" for remark in fired):
             return None
         return WithBodies(result, remarks if fired else [])
 

@@ -80,7 +80,7 @@ _MOST_OPS = 2000
 _PATIENCE = 5
 """Nor have those for which these and the check took so many times as long as the race does."""
 _SHOWN = 8
-"""Of the ops that have no form in ONNX."""
+"""Of the ops that have no form in ONNX, or that a target refuses for one reason."""
 _USER_ERRORS = ("bad-plugin", "numerics", "bad-input", "bad-float")
 """Codes of errors that the user has to mend, so that the original does not stand in."""
 
@@ -107,7 +107,7 @@ class FileOptimization:
     samples: int = 0
     """On how many random inputs the result is compared with the original."""
     inputs: Arrays | None = None
-    """What it is compared on instead."""
+    """What it is compared on instead, and where ranges come from that the model does not state."""
     seconds: float = 0.0
     """How long candidates race; 0: prices choose."""
     float_file: Path | None = None
@@ -161,6 +161,7 @@ class FileOptimization:
         if model is not None:
             self._refuse_source(model)
             self.notes += model.corrections
+            model.ctx.samples = () if self.inputs is None else (self.inputs,)
             pipeline = self.pipeline
             if pipeline is None:
                 pipeline = optimize_pipeline(self.target, self.level, self.numerics or "ties")
@@ -221,7 +222,17 @@ class FileOptimization:
             model = run_passes(model, AS_KERNELS_RUN, target=target, verify_each=False)
         left = refused_ops(model.module, model.ctx)
         if left:
-            notes = [f"'{op.name}' ({key_text(op)}): {reason}" for op, reason in left.items()]
+            alike: dict[tuple[str, str], list[str]] = {}
+            for op, reason in left.items():
+                alike.setdefault((op.name, reason), []).append(key_text(op))
+            notes = [
+                f"'{name}' ({', '.join(keys[:_SHOWN])}"
+                f"{f' and {len(keys) - _SHOWN} more' if len(keys) > _SHOWN else ''}): {reason}"
+                for (name, reason), keys in alike.items()
+            ]
+            notes += map(str, self.dropped)
+            if self.dropped and self.inputs is None:
+                notes.append("--input compares on data of yours, and no random inputs")
             if self.level != "relaxed":
                 notes.append("--numerics relaxed lets the model be quantized again for the target")
             raise UnsupportedError(

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, UnregisteredOp
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation
 
 from qdialect.analysis.codes import qparams_of
@@ -31,7 +31,7 @@ from qdialect.targets.base import Target
 
 AS_KERNELS_RUN = "integerize,fold-rescale,cse,dce"
 """What takes float ops between casts for the ops on codes that kernels run."""
-_APART = (ModuleOp, FuncOp, ReturnOp, ConstantOp, QCastOp, DCastOp, SCastOp)
+_APART = (ModuleOp, FuncOp, CallOp, ReturnOp, ConstantOp, QCastOp, DCastOp, SCastOp)
 ON_FLOATS = "on floats"
 
 

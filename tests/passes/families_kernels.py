@@ -23,7 +23,7 @@ CONVOLUTIONS = [
 ]
 
 
-@family("prelu-to-product", pipeline="lower-prelu{numerics=ties}")
+@family("prelu-to-product", pipeline="form-prelu{numerics=ties}")
 def prelus() -> Iterator[Program]:
     for n, (a, b) in enumerate(pairs(GRID)):
         held = SLOPES[n % len(SLOPES)]
@@ -39,7 +39,7 @@ def prelus() -> Iterator[Program]:
 EDGES = [0.0, -0.0, 1.5, -1.5, 3e38, -3e38, 1e-45, -1e-45, np.inf, -np.inf, np.nan, 0.1]
 
 
-@family("prelu-to-product", pipeline="lower-prelu{numerics=ties}")
+@family("prelu-to-product", pipeline="form-prelu{numerics=ties}")
 def prelus_of_floats() -> Iterator[Program]:
     """On floats that nobody knows: infinities, numbers that are none, and both zeros."""
     for held in ([0.25, 1.0], [1.0, 3.5], [1e-30, 0.1]):

@@ -109,6 +109,8 @@ def test_lowered_raised_lowered(name: str, form: str) -> None:
         x = data(case)
         types, source = observed(module, ctx, x), observed_qparams(x)
         types["op"] = source if case.text.startswith("lrn") else types["op"]
+        kept_alike = ctx.components[composite(module, ctx)[0].name].as_result
+        types |= {f"op/{role}": types["op"] for role in kept_alike}
         module = quantized(module, ctx, source, types, per_axis=form != "codes")
     apply(module, ctx, "dce,cse")
     (op,) = composite(module, ctx)

@@ -67,6 +67,7 @@ _CASES = {
     "hard_sigmoid": Case("hard_sigmoid %x alpha 0.25 beta 0.375", (3, 8)),
     "swish": Case("swish %x", (3, 8)),
     "swish alpha": Case("swish %x alpha 1.5", (3, 8)),
+    "prelu": Case("prelu %x, %c0", (2, 3, 4), ((3, 1),)),
     "lrn": Case("lrn %x size 3 alpha 0.5 beta 0.625 bias 2.0", (2, 6, 3)),
     "reduce_mean": Case("reduce_mean %x axes [1] keepdims false", (3, 8), (), (3,)),
     "attention": Case("attention %x, %x, %x scale 0.5", (1, 2, 3, 4)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +18,14 @@ from onnxruntime.quantization import (
 )
 
 import qdialect as qd
+from qdialect.dialects.onnx import NodeOp
+from qdialect.formats.onnx.write.bodies import bodies_of
 from qdialect.ops import constant_array, constant_of
 from qdialect.quant import quant_element
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.targets.kernels import Kernel
+from qdialect.workflows.interface_codes import InterfaceCodes
 from qdialect.workflows.taken import taken_of
 from qdialect.workflows.target_report import refused_ops
 from tests.support.commands import Result, call, qopt
@@ -103,11 +106,18 @@ def by_us(folder: Path, target: str, suffix: str, *, plain: bool = False) -> Pat
     return folder / f"ours{suffix}"
 
 
+def answer(model: qd.Model, sample: Mapping[str, np.ndarray]) -> np.ndarray:
+    """What a model gives for floats, in floats, whatever its interface is."""
+    codes = InterfaceCodes(model)
+    (found,) = codes.floats(list(qd.run(model, codes.codes(sample)).values()))
+    return found
+
+
 def near(first: qd.Model, second: qd.Model) -> float:
     """How near two models are, in dB."""
     signal = noise = 0.0
     for sample in iter(Reader(4).get_next, None):
-        (one,), (other,) = (list(qd.run(model, sample).values()) for model in (first, second))
+        one, other = (answer(model, sample) for model in (first, second))
         signal, noise = signal + float((one**2).sum()), noise + float(((one - other) ** 2).sum())
     return math.inf if noise == 0 else 10 * math.log10(signal / noise)
 
@@ -195,6 +205,174 @@ def test_refused_ops_of_a_target_without_floats_are_an_error(tmp_path: Path) -> 
     assert result.code == 0, result.err
     assert "quantized again for 'qnn-htp', which runs 8 of 8 ops on codes" in result.err
     assert "compared with the original on 2 random inputs" in result.err
+
+
+Nodes = list[onnx.NodeProto]
+Constants = list[onnx.TensorProto]
+
+
+def quantized(nodes: Nodes, made: Constants, value: str, name: str, scale: float) -> str:
+    """A value quantized and dequantized by others; what it is called then."""
+    made += [numpy_helper.from_array(np.float32(scale), f"{name}_s")]
+    made += [numpy_helper.from_array(np.uint8(121), f"{name}_z")]
+    pair = [f"{name}_s", f"{name}_z"]
+    nodes += [
+        helper.make_node("QuantizeLinear", [value, *pair], [f"{name}_q"], f"{name}_Q"),
+        helper.make_node("DequantizeLinear", [f"{name}_q", *pair], [f"{name}_d"], f"{name}_DQ"),
+    ]
+    return f"{name}_d"
+
+
+def layer(nodes: Nodes, made: Constants, value: str, name: str) -> str:
+    codes = np.random.default_rng(len(name)).integers(-90, 90, (8, 8)).astype(np.int8)
+    made += [numpy_helper.from_array(codes, f"{name}w")]
+    made += [numpy_helper.from_array(np.float32(0.0075), f"{name}ws")]
+    made += [numpy_helper.from_array(np.int8(0), f"{name}wz")]
+    weights = [f"{name}w", f"{name}ws", f"{name}wz"]
+    nodes += [
+        helper.make_node("DequantizeLinear", weights, [f"{name}wd"], f"{name}wDQ"),
+        helper.make_node("MatMul", [value, f"{name}wd"], [f"{name}m"], f"{name}matmul"),
+    ]
+    return quantized(nodes, made, f"{name}m", name, 0.03)
+
+
+def with_bodies(path: Path, kind: str) -> Path:
+    """Codes of u8 in the bodies of an If or a Loop, and behind it."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 8]) for name in "xz")
+    flag = helper.make_tensor_value_info("flag", TensorProto.BOOL, [])
+    nodes, made = Nodes(), [numpy_helper.from_array(np.int64(3), "trip")]
+    start = quantized(nodes, made, "x", "in", 0.02)
+
+    def body(name: str, value: str, *others: onnx.ValueInfoProto) -> onnx.GraphProto:
+        inner, constants = Nodes(), Constants()
+        given = quantized(inner, constants, value, f"{name}in", 0.03)
+        last = layer(inner, constants, layer(inner, constants, given, f"{name}a"), f"{name}bb")
+        inner.append(helper.make_node("Identity", [last], [f"{name}out"]))
+        out = helper.make_tensor_value_info(f"{name}out", TensorProto.FLOAT, [4, 8])
+        results = [out]
+        if others:
+            inner.append(helper.make_node("Identity", [others[1].name], ["go_on"]))
+            results.insert(0, helper.make_tensor_value_info("go_on", TensorProto.BOOL, []))
+        return helper.make_graph(inner, name, others, results, constants)
+
+    if kind == "If":
+        branches = {"then_branch": body("t", start), "else_branch": body("e", start)}
+        nodes.append(helper.make_node("If", ["flag"], ["y"], "node", **branches))
+    else:
+        count = helper.make_tensor_value_info("n", TensorProto.INT64, [])
+        old = helper.make_tensor_value_info("old", TensorProto.BOOL, [])
+        state = helper.make_tensor_value_info("state", TensorProto.FLOAT, [4, 8])
+        loop = body("l", "state", count, old, state)
+        nodes.append(helper.make_node("Loop", ["trip", "flag", start], ["y"], "node", body=loop))
+    last = layer(nodes, made, quantized(nodes, made, "y", "mid", 0.03), "last")
+    nodes.append(helper.make_node("Identity", [last], ["z"]))
+    graph = helper.make_graph(nodes, "net", [x, flag], [y], made)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["If", "Loop"])
+def test_bodies_are_quantized_again(kind: str, tmp_path: Path) -> None:
+    """Codes in bodies are of 16 bits for a DSP that has no others, signed for an NPU of bytes; what
+    bodies take and give stays, for a target whose functions take codes too."""
+    model = qd.load(with_bodies(tmp_path / "bodies.onnx", kind))
+    rng = np.random.default_rng(0)
+    samples = [rng.uniform(-2, 2, (4, 8)).astype("f4") for _ in range(4)]
+    for target, zeros in ((dsp16.TARGET, {np.dtype("i2")}), (npu24.TARGET, {np.dtype("i1")})):
+        made = qd.optimize(model, target, "relaxed")
+        (node,) = (
+            op for op in made.module.walk() if isinstance(op, NodeOp) and op.op_type.data == kind
+        )
+        stored: set[np.dtype] = set()
+        for body in bodies_of(node, made.module, made.ctx.blobs):
+            arrays = {each.name: each for each in body.graph.initializer}
+            casts = [each for each in body.graph.node if each.op_type == "QuantizeLinear"]
+            assert casts
+            stored |= {numpy_helper.to_array(arrays[each.input[2]]).dtype for each in casts}
+        assert stored == zeros, target.name
+        assert [bound.contract for bound in made.ctx.remarks.outputs] == ["relaxed"]
+        signal = noise = 0.0
+        for x in samples:
+            given = {"x": x, "flag": np.array(True)}
+            one, other = (answer(each, given) for each in (model, made))
+            signal, noise = (
+                signal + float((one**2).sum()),
+                noise + float(((one - other) ** 2).sum()),
+            )
+        assert 10 * math.log10(signal / noise) > 25, target.name
+
+
+def test_functions_that_are_called_are_quantized_again(tmp_path: Path) -> None:
+    """Each function by itself, with what it calls."""
+    path, scale = tmp_path / "calls.mlir", 0.013
+    path.write_text(f"""
+!f = tensor<4x8xf32>
+!q = tensor<4x8x!quant.uniform<u8:f32, {scale}:121>>
+func.func @main(%x: !f) -> !f {{
+  %0 = quant.qcast %x : !f to !q
+  %1 = quant.dcast %0 : !q to !f
+  %2 = func.call @layer(%1) : (!f) -> !f
+  %3 = func.call @layer(%2) : (!f) -> !f
+  %4 = nn.add %3, %1 {{nn.key = "sum"}} : (!f, !f) -> !f
+  %5 = quant.qcast %4 : !f to !q
+  %6 = quant.dcast %5 : !q to !f
+  return %6 : !f
+}}
+func.func private @layer(%x: !f) -> !f {{
+  %0 = quant.qcast %x : !f to !q
+  %1 = quant.dcast %0 : !q to !f
+  %2 = nn.tanh %1 {{nn.key = "tanh"}} : (!f) -> !f
+  %3 = quant.qcast %2 : !f to !q
+  %4 = quant.dcast %3 : !q to !f
+  return %4 : !f
+}}
+""")
+    model, x = qd.load(path), np.random.default_rng(0).uniform(-1, 1, (4, 8)).astype("f4")
+    for target in (dsp16.TARGET, npu24.TARGET):
+        made = qd.optimize(model, target, "relaxed")
+        assert made.ctx.remarks.fired()["regrid"] == 2
+        assert refused_ops(made.module, made.ctx) == {}
+        taken = taken_of(made.module, made.ctx, target)
+        assert taken.taken >= 2 and not any(kind.refused for kind in taken.kinds)
+        one, other = (answer(each, {"arg0": x}) for each in (model, made))
+        assert ((one - other) ** 2).sum() < 1e-3 * (one**2).sum()
+
+
+def test_an_interface_of_codes_that_a_target_has_not_becomes_floats() -> None:
+    path = Path(__file__).parents[1] / "formats" / "torch" / "archives" / "static_int8.pt2"
+    model = qd.load(path)
+    made = qd.optimize(model, dsp16.TARGET, "relaxed")
+    assert refused_ops(made.module, made.ctx) == {}
+    kinds = made.function().function_type.outputs.data
+    assert [quant_element(kind) for kind in kinds] == [None] * 4
+    notes = [each.reason for each in made.ctx.remarks.remarks if each.code == "interface"]
+    assert notes[0] == "result #1 is of floats now: dsp16: has no i8 tensors"
+    # TensorRT's bytes have zero points of 0.
+    made = qd.optimize(model, "tensorrt", "relaxed")
+    assert refused_ops(made.module, made.ctx) == {}
+    # These codes are of what it takes.
+    kept = qd.optimize(model, "cmsis-nn", "relaxed").function().function_type
+    assert kept == model.function().function_type
+
+
+def test_slopes_in_pieces(tmp_path: Path) -> None:
+    """TOSA has no PReLU: from floats, and from codes, of which each stays the same."""
+    data = np.stack([sample["x"] for sample in iter(Reader(8).get_next, None)])
+    np.savez(tmp_path / "data.npz", x=data)
+    floats = qd.load(network(tmp_path / "n.onnx"))
+    fitted = qd.quantize(floats, data=tmp_path / "data.npz", target="tosa").model
+    served = qd.optimize(fitted, "tosa", "ties")
+    assert near(floats, served) > 25
+    codes = qd.quantize(floats, data=tmp_path / "data.npz", target=npu24.TARGET).model
+    again = qd.optimize(codes, "tosa", "relaxed")
+    assert "regrid" not in again.ctx.remarks.fired()
+    assert again.ctx.remarks.fired()["lower-composite"] == 1
+    assert near(codes, again) == math.inf
+    for made in (served, again):
+        taken = taken_of(made.module, made.ctx, get_target("tosa"))
+        assert refused_ops(made.module, made.ctx) == {} and taken.taken == taken.total > 8
 
 
 def test_a_target_that_contradicts_itself(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ are in `tests/vendors`.
 
     python -m tools.bench.retarget --document docs/design/012-domains.md
 
-Files of other quantizers (.onnx, .tflite, .pt2) are given by name, and compared on drawn inputs.
+Files of other quantizers (.onnx, .tflite, .pt2) are given by name: `mtcnn-onet.other.tflite` is
+that network of the corpus, and one that is none is compared on drawn inputs.
 """
 
 # pyright: basic
@@ -27,8 +28,12 @@ from typing import Any
 import numpy as np
 
 import qdialect as qd
+from qdialect.passes.importing.component_matching import as_float
+from qdialect.quant import quant_element
+from qdialect.reference import argument_names
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
+from qdialect.validation.translation import converted
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.interface_codes import InterfaceCodes
 from qdialect.workflows.taken import taken_of
@@ -73,11 +78,35 @@ def target_named(name: str) -> Target:
 
 def answers(model: qd.Model, samples: Sequence[Arrays]) -> list[list[np.ndarray]]:
     """What a model gives for floats, in floats, whatever its interface is."""
-    codes, found = InterfaceCodes(model), []
+    codes, kind, found = InterfaceCodes(model), model.function().function_type, []
+    names = argument_names(model.function())
     for sample in samples:
-        made = list(qd.run(model, codes.codes(sample)).values())
-        found.append([np.asarray(each, np.float64) for each in codes.floats(made)])
+        given = dict(codes.codes(sample))
+        for name, to in zip(names, kind.inputs.data, strict=True):
+            if quant_element(to) is not None and given[name].dtype.kind == "f":
+                given[name] = converted(model.ctx, given[name], as_float(to), to)
+        made = codes.floats(list(qd.run(model, given).values()))
+        for place, (each, of) in enumerate(zip(made, kind.outputs.data, strict=True)):
+            if quant_element(of) is not None and each.dtype.kind != "f":
+                made[place] = converted(model.ctx, each, of, as_float(of))
+        found.append([np.asarray(each, np.float64) for each in made])
     return found
+
+
+def floats_of(model: qd.Model, samples: Sequence[Arrays]) -> list[Arrays]:
+    """Inputs with what codes stand for."""
+    function = model.function()
+    types = zip(argument_names(function), function.function_type.inputs.data, strict=True)
+    kinds = {name: kind for name, kind in types if quant_element(kind) is not None}
+    return [
+        {
+            name: converted(model.ctx, array, kinds[name], as_float(kinds[name]))
+            if name in kinds
+            else array
+            for name, array in sample.items()
+        }
+        for sample in samples
+    ]
 
 
 def decibel(expected: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> float:
@@ -92,15 +121,19 @@ def decibel(expected: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -
 def rows(network: str, targets: Sequence[str], calibration: int) -> list[Row]:
     """A network for some targets."""
     floats, path = None, Path(network)
-    if path.exists():
-        model = qd.load(path)
-        samples = drawn_inputs(model, SAMPLES)
+    name, _, config = path.name.partition(".")
+    source = corpus.SOURCES.get(name) if path.exists() else corpus.source_named(name)
+    if source is not None and not path.exists():
+        path = corpus.quantized_model(source, corpus.CONFIGS[config], calibration)
+    model = qd.load(path)
+    if source is None:
+        samples = floats_of(model, drawn_inputs(model, SAMPLES))
     else:
-        name, _, config = network.rpartition(".")
-        source = corpus.source_named(name)
-        model = qd.load(corpus.quantized_model(source, corpus.CONFIGS[config], calibration))
         samples = source.samples(SAMPLES, 7)
         floats = answers(qd.load(corpus.float_model(source)), samples)
+        # A file has names of its own.
+        names = argument_names(model.function())
+        samples = [dict(zip(names, each.values(), strict=True)) for each in samples]
     expected, found = answers(model, samples), []
     for name in targets:
         runs_on, began = target_named(name), time.perf_counter()
@@ -126,7 +159,7 @@ def rows(network: str, targets: Sequence[str], calibration: int) -> list[Row]:
             print(found[-1], file=sys.stderr)
     if floats is not None:
         near = decibel(floats, expected)
-        found.insert(0, Row(network, "input", float_db=near))
+        found.insert(0, Row(Path(network).name, "input", float_db=near))
     return found
 
 

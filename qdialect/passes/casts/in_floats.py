@@ -27,8 +27,8 @@ def has_floats(op: Operation) -> bool:
     return op.name.startswith("nn.") or isinstance(op, RescaleOp)
 
 
-def in_floats(op: Operation, rewriter: Rewriter) -> Sequence[SSAValue]:
-    """The results of an op on the numbers of its operands, in front of it; of a rescale, these."""
+def as_floats(op: Operation, rewriter: Rewriter) -> Sequence[SSAValue]:
+    """The numbers of the operands of an op, in front of it."""
     operands: list[SSAValue] = []
     for value in op.operands:
         if qparams_of(value) is not None:
@@ -36,6 +36,12 @@ def in_floats(op: Operation, rewriter: Rewriter) -> Sequence[SSAValue]:
             rewriter.insert(cast, op)
             value = cast.result
         operands.append(value)
+    return operands
+
+
+def in_floats(op: Operation, rewriter: Rewriter) -> Sequence[SSAValue]:
+    """The results of an op on the numbers of its operands, in front of it; of a rescale, these."""
+    operands = as_floats(op, rewriter)
     if isinstance(op, RescaleOp):
         return operands
     properties = dict(op.properties)

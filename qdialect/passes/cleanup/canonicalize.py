@@ -2,7 +2,7 @@
 
     relu, clip on codes that the storage bounds already clamp   -> operand
     relu(relu), clip(clip), clip(relu), relu(clip)              -> one clamp
-    maximum(x, c), minimum(x, c) with one number c everywhere   -> clip(x)
+    maximum(x, c), minimum(x, c) with one number c everywhere   -> clip(x), or x
     movements in a row, or alike above elementwise ops (`movements`)
     a pad that the window of a convolution or pool can read as its own (`pads`)
     scast(scast(x)) back to the same type                       -> x
@@ -34,7 +34,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.analysis.codes import is_integer, qparams_of
+from qdialect.analysis.codes import constant_values, is_integer, qparams_of
 from qdialect.analysis.not_a_number import NotANumber
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.declaration import Bounds
@@ -42,6 +42,7 @@ from qdialect.context import QContext, session
 from qdialect.errors import InputError, UsageError, did_you_mean
 from qdialect.numerics.arithmetic import Arithmetic, quantized
 from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.numerics.lazy_numpy import np
 from qdialect.numerics.requantize import clamps_nothing, quant_grids
 from qdialect.numerics.rounding import Rounding
 from qdialect.ops import ClipOp
@@ -187,9 +188,10 @@ class RepeatedClamp(Rule[_Repeated]):
 
 
 class ClampByConstant(Rule[_Clamped]):
-    """max(x, c) = clip(x, min = c) for a constant that is one number everywhere; which
-    zero max(-0, 0) is, is left open.  A clip that lacks a bound clips infinities to the largest
-    number in ONNX Runtime, so in a module of floats it is exact where x is finite."""
+    """max(x, c) = clip(x, min = c) for a constant that is one number everywhere, and x for an
+    infinite one that is below all; which zero max(-0, 0) is, is left open.  A clip that lacks a
+    bound clips infinities to the largest number in ONNX Runtime, so in a module of floats it is
+    exact where x is finite."""
 
     name = "clamp-by-constant"
 
@@ -204,14 +206,28 @@ class ClampByConstant(Rule[_Clamped]):
     def match(self, op: Operation) -> _Clamped | None:
         behavior = self.session.behaviors.get(op)
         assert behavior is not None and behavior.as_clamp is not None
-        constants = [scalar_of(v, self.session) for v in op.operands]
+        constants = [self._number(v) for v in op.operands]
         data = [v for v, c in zip(op.operands, constants, strict=True) if c is None]
         if len(data) != 1 or data[0].type != op.results[0].type:
             return None  # folded, or the constant broadcasts x
         bounds = behavior.as_clamp(op, constants)
-        return _Clamped(op, data[0], bounds) if bounds is not None else None
+        if bounds is None or inf in bounds[:1] or -inf in bounds[1:]:
+            return None
+        low, high = (None if bound in (inf, -inf) else bound for bound in bounds)
+        return _Clamped(op, data[0], (low, high))
+
+    def _number(self, value: SSAValue) -> Any:
+        """The one number of a constant, perhaps infinite; None for other values."""
+        found = scalar_of(value, self.session)
+        array = constant_values(value, self.session) if found is None else None
+        if array is None or array.dtype.kind != "f" or not np.isinf(array).all():
+            return found
+        ends = set(array.ravel().tolist())
+        return ends.pop() if len(ends) == 1 else None
 
     def check(self, match: _Clamped) -> Contract | Refusal:
+        if match.bounds == (None, None):
+            return EXACT
         if any(b is not None and Fraction(float(b)) != b for b in match.bounds):
             return Refusal("bound", "the constant is no number of 64 bits")
         params = qparams_of(match.x)
@@ -223,6 +239,9 @@ class ClampByConstant(Rule[_Clamped]):
         return EXACT
 
     def rewrite(self, match: _Clamped, rewriter: Rewriter) -> None:
+        if match.bounds == (None, None):
+            rewriter.replace(match.op, [match.x])
+            return
         named = zip(("min", "max"), match.bounds, strict=True)
         new = ClipOp.create(
             operands=[match.x],

@@ -125,6 +125,11 @@ Piece = tuple[Operation, str | None]
 a fully connected op with a bias."""
 
 
+def _source(value: SSAValue) -> SSAValue:
+    """The codes that a value is rescaled from, if it is."""
+    return value.owner.operands[0] if isinstance(value.owner, RescaleOp) else value
+
+
 @dataclass
 class Match:
     """A composite in a graph: the op that it is, on values of the graph and on new constants."""
@@ -548,8 +553,12 @@ class Matching:
     ) -> Matching | None:
         """An operand of the op is `value`, moved."""
         if pattern in self.bound or pattern in self.moves:
-            same = self.bound.get(pattern) is value and self.moves.get(pattern) == move
-            return self if same else None
+            bound, moved = self.bound.get(pattern), self.moves.get(pattern)
+            if moved == move and bound in (value, _source(value)):
+                return self
+            # One of the pieces that take an operand may take it rescaled.
+            if bound is None or _source(bound) is not value or moved or move:
+                return None
         kind = as_float(value.type if move is None else move.type_of(value))
         if self.form is None and pattern.type != kind:
             return None

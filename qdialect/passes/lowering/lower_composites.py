@@ -63,12 +63,14 @@ from qdialect.ops.component_qparams import (
 )
 from qdialect.ops.components import Components, NoPiecesError, Pieces, built
 from qdialect.passes.constant_scalars import exact_scalar
+from qdialect.passes.importing.component_matching import numbers_of
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
 from qdialect.qparams import QParams
 from qdialect.qparams.legality import Illegal
 from qdialect.quant import RescaleOp, UniformType, quant_element, with_element
 from qdialect.rewrite import Refusal, Rewriter, Rule
+from qdialect.rewrite.refused import refused_by_target
 from qdialect.rewrite.rewriter import set_type
 
 if TYPE_CHECKING:
@@ -124,6 +126,11 @@ class PiecePlan(Pieces):
             return super().constant(array)
         numbers = self.rounded(array, self._expressed()).astype("f8")
         return self.emit(_exact_constant(numbers, self._expressed(), self.session))
+
+    def array(self, value: SSAValue) -> NDArray[np.float64] | None:
+        """The numbers of a constant operand, of codes too, or of a dequantized constant."""
+        found = numbers_of(value, self.session)
+        return None if found is None else found.astype("f8")
 
     def plain(self, value: SSAValue) -> SSAValue:
         """A float operand as one of the pieces takes it."""
@@ -378,9 +385,9 @@ class LowerComposite(Rule[_Composite]):
 
     name = "lower-composite"
 
-    def __init__(self, session: QContext, ops: Sequence[str]) -> None:
+    def __init__(self, session: QContext, ops: Sequence[str], refused: bool = False) -> None:
         super().__init__(session)
-        self._ops = ops
+        self._ops, self._refused = ops, refused
 
     def roots(self) -> Iterable[str]:
         return self._ops
@@ -388,6 +395,10 @@ class LowerComposite(Rule[_Composite]):
     def match(self, op: Operation) -> _Composite | None:
         components = self.session.components[op.name]
         if not components.roles_of(op):
+            return None
+        if self._refused and not (
+            qparams_of(op.results[0]) and refused_by_target(self.session, op)
+        ):
             return None
         return _Composite(op, components)
 
@@ -457,16 +468,18 @@ class LowerComposite(Rule[_Composite]):
 
 @dataclass(frozen=True)
 class LowerComposites(RulePass):
-    """Composites as pieces; `ops` names which, joined by `+`; see the module."""
+    """Composites as pieces; `ops` names which, joined by `+`, and `refused` of these only those
+    on codes that the target refuses; see the module."""
 
     name = "lower-composites"
 
     ops: str = ALL
+    refused: bool = False
 
     def rules(self, session: QContext) -> Sequence[Rule[Any]]:
         known = session.components
         if self.ops == ALL:
-            return (LowerComposite(session, tuple(known)),)
+            return (LowerComposite(session, tuple(known), self.refused),)
         names = self.ops.split("+")
         for name in names:
             if name not in known:
@@ -474,4 +487,4 @@ class LowerComposites(RulePass):
                     f"{self.name}: '{name}' is no composite op ({', '.join(sorted(known))})",
                     code="unknown-op",
                 )
-        return (LowerComposite(session, names),)
+        return (LowerComposite(session, names, self.refused),)

@@ -1,6 +1,6 @@
-// RUN: qopt-opt %s -p "lower-prelu{numerics=ties}" --remarks --verify-diagnostics | filecheck %s
-// RUN: qopt-opt %s -p "lower-prelu{numerics=ties}" --verify-numerics=6 > %t
-// RUN: qopt-opt %s -p "lower-prelu{numerics=ties}" > %t && qopt-opt %t -p "lower-prelu{numerics=ties}" > %t.2 && diff %t %t.2
+// RUN: qopt-opt %s -p "form-prelu{numerics=ties}" --remarks --verify-diagnostics | filecheck %s
+// RUN: qopt-opt %s -p "form-prelu{numerics=ties}" --verify-numerics=6 > %t
+// RUN: qopt-opt %s -p "form-prelu{numerics=ties}" > %t && qopt-opt %t -p "form-prelu{numerics=ties}" > %t.2 && diff %t %t.2
 
 // PReLU as a product and a maximum, or a minimum, of floats.
 
