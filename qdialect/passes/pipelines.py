@@ -52,7 +52,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     Then ops between a dequantize and a quantize become ops on codes, twice, since dead code of
     the first round may block some; then affine functions are folded into scales; then, twice
     for the same reason, rescales are placed where they cost least, in requantizing ops as far
-    as `numerics` allows. Integer ops stay integer ops, unless the target asks for as few
+    as `numerics` allows. Pieces of what the target keeps whole become that first. Integer ops stay integer ops, unless the target asks for as few
     conversions as possible (`Target.boundary`). Before, where the target states of which qparams
     its tensors and kernels are, values get such; where it adds up products in few bits, weights
     are fitted to that before rescales are placed, and again where that moved a zero point.
@@ -72,6 +72,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     divided = (f"divide-by-scale{{numerics={dividing or numerics}}}",) if chosen.divides else ()
     regridded = (f"regrid{level}", *clean) if chosen.restricts or not chosen.floats else ()
     fitted = (f"fit-sums{level}", *clean) if chosen.restricts_sums else ()
+    raised = (f"raise-composites{level}", *clean) if chosen.keep_whole else ()
 
     def added(point: str) -> list[str]:
         levels = {"LEVEL": numerics, "KERNELS": dividing or numerics}
@@ -83,6 +84,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
         *clean,
         *divided,
         *added("start"),
+        *raised,
         *regridded,
         f"integerize{level}",
         *clean,

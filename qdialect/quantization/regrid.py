@@ -176,6 +176,11 @@ def _params(value: SSAValue) -> QParams | None:
     return qparams_of(value) or (qparams_of(casts[0].result) if casts else None)
 
 
+def _has_range(op: Operation) -> bool:
+    """Whether it computes floats, or dequantizes an argument."""
+    return concerns(op) or (isinstance(op, DCastOp) and isinstance(op.input.owner, Block))
+
+
 class _InFloats(Rule[Operation]):
     """Every op on integer codes is that on their numbers, quantized; tables are of codes."""
 
@@ -261,7 +266,7 @@ class _Function:
         those values scaled to reach a share of their ranges, another for each input; no more than
         the former where the function does not run."""
         taken: set[str] = set()
-        for number, op in enumerate(filter(concerns, self._block.ops)):
+        for number, op in enumerate(filter(_has_range, self._block.ops)):
             keys = keys_of(op)
             if not keys or not taken.isdisjoint(keys):
                 keys = (f"{(*keys, op.name)[0]}~{number}",)
