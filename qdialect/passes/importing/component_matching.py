@@ -2,7 +2,7 @@
 
 A probe is the op on block arguments, which stand for any value. Its pieces are built in a block
 aside and compared with the ops above a value of the graph. Addition and multiplication commute; a
-product is the same in any order of its factors, with x^2 for x * x and x / c for x * (1 / c).
+product is the same in any order of its factors, with x^n for x * x ... and x / c for x * (1 / c).
 Pieces may be rounded on the way, as quantizers write them (fake quantization): the result of a
 quantize and a dequantize stands for their operand.
 
@@ -396,8 +396,8 @@ def _splits(
     value = unrounded(value)
     op = value.owner
     whole = (value, range(first, first + count))
-    if isinstance(op, PowOp) and count == 2 and op.values["exponent"] == 2.0:
-        yield (op.operands[0], op.operands[0]), (whole,)
+    if isinstance(op, PowOp) and op.values["exponent"] == count:
+        yield (op.operands[0],) * count, (whole,)
     elif isinstance(op, DivOp):
         divisor = _number(op.operands[1], session)
         if divisor:
