@@ -45,7 +45,7 @@ from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.context import QContext, session
 from qdialect.errors import InputError
 from qdialect.numerics.contract import Contract, Numerics, level_named
-from qdialect.ops import ClipOp, ConstantOp, ReluOp, keys_of, make_constant
+from qdialect.ops import ClipOp, ConstantOp, ReluOp, constant_of, keys_of, make_constant
 from qdialect.ops.base import KERNEL
 from qdialect.ops.keys import KEY
 from qdialect.passes.casts.in_floats import between_casts, has_floats
@@ -59,7 +59,7 @@ from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import run_pipeline
-from qdialect.quantization.prepared import prepare_whole
+from qdialect.quantization.prepared import CLEAN, prepare_whole
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, concerns, select
 from qdialect.quantization.values import Values, real_array
@@ -177,8 +177,8 @@ def _params(value: SSAValue) -> QParams | None:
 
 
 def _has_range(op: Operation) -> bool:
-    """Whether it computes floats, or dequantizes an argument."""
-    return concerns(op) or (isinstance(op, DCastOp) and isinstance(op.input.owner, Block))
+    """Whether it computes floats, or dequantizes what is no constant."""
+    return concerns(op) or (isinstance(op, DCastOp) and constant_of(op.input) is None)
 
 
 class _InFloats(Rule[Operation]):
@@ -252,6 +252,10 @@ class _Function:
         if not self.ctx.target.floats:
             profile, known = self._profile(module, recipe), dict[SSAValue, Range]()
             prepare_whole(module, self.ctx.clone(), profile, recipe)
+            for op in self._block.ops:  # a first step takes a state of zeros
+                if all(real_array(v, self.ctx.blobs) is not None for v in op.operands):
+                    self._float_constants(op)
+            run_pipeline(module, self.ctx.clone(), CLEAN)
         while True:
             selection = select(Values(self.function, self.ctx, profile, recipe, known))
             grids = assign(selection)

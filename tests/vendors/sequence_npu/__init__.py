@@ -25,14 +25,16 @@ def _target(name: str, codes: str, sums: str, interface: Interface, *, whole: bo
         "nn.constant": (Kernel(),),
         "quant.rescale": (row,),
         **dict.fromkeys(_ON_CODES, (row,)),
-        **dict.fromkeys(names_of(Contraction), (Kernel((codes, f"{codes} zero=0", "i32"), (codes,), sums),)),
+        **dict.fromkeys(
+            names_of(Contraction), (Kernel((codes, f"{codes} zero=0", "i32"), (codes,), sums),)
+        ),
     }
     if whole:
         kernels |= dict.fromkeys(WHOLE, (row,)) | dict.fromkeys(("nn.lstm", "nn.gru"), (layer,))
         kernels["nn.attention"] = (Kernel((codes,), (codes,), sums),)
     return Target(
         name,
-        f"an accelerator of sequences in {codes}, with composites {'whole' if whole else 'in pieces'}",
+        f"an accelerator in {codes}, composites {'whole' if whole else 'in pieces'}",
         storages=frozenset({f"{codes} zero=0" if codes == "i16" else codes, "i32 zero=0"}),
         activations=codes,
         per_axis=False,

@@ -30,9 +30,7 @@ _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
     "tanh": math.tanh,
     "sqrt": lambda x: math.sqrt(max(x, 0.0)),
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)) if x > -700 else 0.0,
-    "swish": lambda x: x / (1 + math.exp(-x)) if x > -700 else 0.0,
     "hard_swish": lambda x: x * min(max(x / 6 + 0.5, 0.0), 1.0),
-    "hard_sigmoid": lambda x: min(max(x * 0.2 + 0.5, 0.0), 1.0),
 }
 
 
@@ -95,7 +93,10 @@ def stored(value: Tensor, q: QParams, over: Tensor | None = None) -> Tensor:
     n = np.asarray(value.n)
     if over is None and n.dtype != object and n.size > 4096:
         some, place = np.unique(n, return_inverse=True)  # the same numbers many times
-        return Tensor(stored(Tensor(some.astype(object), value.step), q).n[place].reshape(n.shape), Fraction(q.scale))
+        return Tensor(
+            stored(Tensor(some.astype(object), value.step), q).n[place].reshape(n.shape),
+            Fraction(q.scale),
+        )
     n, below = n.astype(object) * ratio.numerator, np.array(ratio.denominator, object)
     if over is not None:
         ratio /= over.step
@@ -128,6 +129,31 @@ def accumulated(x: Tensor, w: Tensor) -> Tensor:
     return dot(x, w.shaped(lambda n: n.T), Fraction(float(x.step) * float(w.step)))
 
 
+def windows(n: Array, kernel: Sequence[int], v: Mapping[str, Any], pad: int = 0) -> Array:
+    """Integers below each place of a window, which is in the last dimensions."""
+    rank = len(kernel)
+    pads = list(zip(v["pads"][:rank], v["pads"][rank:], strict=True))
+    n = np.pad(n, [(0, 0), (0, 0), *pads], constant_values=pad)
+    dilations = v.get("dilations", (1,) * rank)
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    found = np.lib.stride_tricks.sliding_window_view(n, spans, tuple(range(2, 2 + rank)))
+    places = [slice(None), slice(None), *(slice(None, None, s) for s in v["strides"])]
+    return found[(*places, *(slice(None, None, d) for d in dilations))]
+
+
+def convolution(n: Array, weight: Array, v: Mapping[str, Any]) -> Array:
+    """Sums of products, by group."""
+    rank, groups = n.ndim - 2, v["groups"]
+    kernel = weight.shape[2:]
+    seen = windows(n, kernel, v)
+    axes = tuple(range(2 + rank, 2 + 2 * rank))
+    sums = [
+        np.tensordot(part, w, ((1, *axes), (1, *range(2, 2 + rank))))
+        for part, w in zip(np.split(seen, groups, 1), np.split(weight, groups), strict=True)
+    ]
+    return np.moveaxis(np.concatenate(sums, -1), -1, 1)
+
+
 def mean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     count = math.prod(x.n.shape[axis] for axis in axes)
     return Tensor(x.n.sum(axis=axes, keepdims=True), x.step / count)
@@ -154,8 +180,12 @@ class Microcode:
 
     def softmax(self, x: Tensor, axis: int | None = None, result: QParams | None = None) -> Tensor:
         axis = self.values["axis"] if axis is None else axis
-        e = self.function("exp", "exp", self("sub_max", x.shaped(lambda n: n - n.max(axis, keepdims=True))))
-        return stored(e, result or self.result, self("sum", e.shaped(lambda n: n.sum(axis, keepdims=True))))
+        e = self.function(
+            "exp", "exp", self("sub_max", x.shaped(lambda n: n - n.max(axis, keepdims=True)))
+        )
+        return stored(
+            e, result or self.result, self("sum", e.shaped(lambda n: n.sum(axis, keepdims=True)))
+        )
 
     def layer_norm(self, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Tensor:
         rank = x.n.ndim
@@ -172,7 +202,9 @@ class Microcode:
         if self.values["approximate"] == "tanh":
             cube = self("cube", mul(self("square", mul(x, x)), x))
             inner = self("inner", add(x, self("weighted", mul(cube, number(0.044715)))))
-            gate = self.function("tanh", "tanh", self("scaled", mul(inner, number(math.sqrt(2 / math.pi)))))
+            gate = self.function(
+                "tanh", "tanh", self("scaled", mul(inner, number(math.sqrt(2 / math.pi))))
+            )
         else:
             gate = self.function("erf", "erf", self("scaled", mul(x, number(math.sqrt(0.5)))))
         shifted = self("shifted", add(gate, number(1.0)))
@@ -185,13 +217,17 @@ class Microcode:
         pads[1] = (before, v["size"] - 1 - before)
         wide, channels = np.pad(square.n, pads), x.n.shape[1]
         total = sum(wide[:, k : k + channels] for k in range(v["size"]))
-        scaled = self("scaled", mul(self("mean", Tensor(total, square.step / v["size"])), number(v["alpha"])))
+        scaled = self(
+            "scaled", mul(self("mean", Tensor(total, square.step / v["size"])), number(v["alpha"]))
+        )
         shifted = self("shifted", add(scaled, number(v["bias"])))
         power = table(lambda y: y ** -v["beta"] if y > 0 else math.inf, shifted, self.of("power"))
         return stored(mul(x, power), self.result)
 
     def attention(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-        products = dot(q, k.shaped(lambda n: n.swapaxes(2, 3)), Fraction(float(q.step) * float(k.step)))
+        products = dot(
+            q, k.shaped(lambda n: n.swapaxes(2, 3)), Fraction(float(q.step) * float(k.step))
+        )
         scores = self("scaled", mul(products, number(self.values["scale"])))
         if mask is not None:
             scores = self("masked", add(scores, mask))
@@ -203,7 +239,13 @@ class Microcode:
 
     # -- layers: every step of a direction --------------------------------------------------
 
-    def layer(self, operands: Sequence[Tensor], types: Sequence[QParams], step: Callable[..., Any], states: int) -> list[Tensor]:
+    def layer(
+        self,
+        operands: Sequence[Tensor],
+        types: Sequence[QParams],
+        step: Callable[..., Any],
+        states: int,
+    ) -> list[Tensor]:
         x, w, r, b, *more = operands
         hidden, batch = r.n.shape[2], x.n.shape[1]
         rows: list[list[Tensor]] = [[] for _ in range(x.n.shape[0])]
@@ -225,7 +267,9 @@ class Microcode:
         return found
 
     def lstm(self, *operands: Tensor, types: Sequence[QParams]) -> list[Tensor]:
-        def step(x: Tensor, states: Sequence[Tensor], w: Tensor, r: Tensor, b: Array, unit: Fraction) -> list[Tensor]:
+        def step(
+            x: Tensor, states: Sequence[Tensor], w: Tensor, r: Tensor, b: Array, unit: Fraction
+        ) -> list[Tensor]:
             h, c = states
             rows = w.n.shape[0]
             total = self("total", add(accumulated(x, w), accumulated(h, r)))
@@ -243,7 +287,9 @@ class Microcode:
     def gru(self, *operands: Tensor, types: Sequence[QParams]) -> list[Tensor]:
         linear = self.values["linear_before_reset"]
 
-        def step(x: Tensor, states: Sequence[Tensor], w: Tensor, r: Tensor, b: Array, unit: Fraction) -> list[Tensor]:
+        def step(
+            x: Tensor, states: Sequence[Tensor], w: Tensor, r: Tensor, b: Array, unit: Fraction
+        ) -> list[Tensor]:
             (h,) = states
             size = r.n.shape[1]
             biases = numbers(np.array([float(n * unit) for n in b]))
@@ -258,13 +304,21 @@ class Microcode:
             if linear:
                 more = self("reset", mul(reset, part(past, 2, 3)))
             else:
-                product = accumulated(self("reset", mul(reset, h)), r.shaped(lambda n: n[2 * size :]))
+                product = accumulated(
+                    self("reset", mul(reset, h)), r.shaped(lambda n: n[2 * size :])
+                )
                 more = self("biased_reset", add(product, part(biases, 5, 6)))
             n = self.function("candidate", "tanh", self("sum_n", add(part(here, 2, 3), more)))
             new = self("new", mul(self("update", add(number(1.0), z, -1)), n))
             return [self("hidden", add(new, self("kept", mul(z, h))))]
 
         return self.layer(operands, types, step, 1)
+
+
+_NOT_STORED = {"qk", "from_input", "from_hidden", "from_reset"}
+"""Sums, of which nothing is rounded."""
+_NOT_STORED |= {"result", "last_hidden", "last_cell"}
+"""Results, which have types."""
 
 
 class Executor:
@@ -299,7 +353,7 @@ class Executor:
             self.whole[op.name] += 1
             run = getattr(code, name)
             found = run(*operands, types=types) if name in ("lstm", "gru") else [run(*operands)]
-            self.unread |= code.types.keys() - code.used - {"qk", "from_input", "from_hidden", "from_reset"}
+            self.unread |= code.types.keys() - code.used - _NOT_STORED
             return found
         return _piece(op, name, operands, types)
 
@@ -339,10 +393,29 @@ def _piece(op: Operation, name: str, x: list[Any], types: Sequence[QParams | Non
     if name == "fully_connected":
         total = dot(x[0], x[1].shaped(lambda n: n.T))
         return [stored(Tensor(total.n + (x[2].n if len(x) > 2 else 0), total.step), q)]
+    if name.startswith(("conv1d", "conv2d")):
+        total = convolution(x[0].n, x[1].n, v)
+        bias = x[2].n.reshape(-1, *(1,) * (total.ndim - 2)) if len(x) > 2 else 0
+        return [stored(Tensor(total + bias, x[0].step * x[1].step), q)]
+    if name.startswith("avg_pool"):
+        axes = tuple(range(-len(v["kernel"]), 0))
+        total = windows(x[0].n, v["kernel"], v).sum(axis=axes)
+        ones = windows(np.ones_like(x[0].n), v["kernel"], v, int(v["count_include_pad"]))
+        (count,) = set(ones.sum(axis=axes).ravel().tolist())
+        return [stored(Tensor(total, x[0].step / count), q)]
+    if name == "global_avg_pool2d":
+        return [stored(mean(x[0], (2, 3)), q)]
     if name == "reciprocal":
         return [stored(number(1.0), q, x[0])]
     if name == "pow":
-        return [table(lambda y: y ** v["exponent"] if y > 0 or v["exponent"] > 0 else math.inf, x[0], q)]
+        return [
+            table(lambda y: y ** v["exponent"] if y > 0 or v["exponent"] > 0 else math.inf, x[0], q)
+        ]
+    if name == "swish":
+        gate = _FUNCTIONS["sigmoid"]
+        return [table(lambda y: y * gate(y * v["alpha"]), x[0], q)]
+    if name == "hard_sigmoid":
+        return [table(lambda y: min(max(y * v["alpha"] + v["beta"], 0.0), 1.0), x[0], q)]
     if name in _FUNCTIONS:
         return [table(_FUNCTIONS[name], x[0], q)]
     if name in ("reduce_mean", "reduce_sum", "reduce_max"):
@@ -370,6 +443,10 @@ def _moved(op: Operation, name: str, x: list[Any], v: Mapping[str, Any]) -> list
         return [Tensor(np.concatenate([t.n for t in x], v["axis"]), x[0].step)]
     if name == "relu":
         return [x[0].shaped(lambda n: np.maximum(n, 0))]
+    if name == "clip":
+        ends = [v.get(end) for end in ("min", "max")]
+        low, high = (None if e is None else round(Fraction(e) / x[0].step) for e in ends)
+        return [x[0].shaped(lambda n: np.clip(n, low, high))]
     if name == "split":
         ends = np.cumsum(v["sizes"])[:-1]
         return [Tensor(part, x[0].step) for part in np.split(x[0].n, ends, v["axis"])]
