@@ -5,6 +5,7 @@ computes is an exact number until it is stored: then it is rounded half to even,
 composite is microcode of such ops, each of which stores as `nn.qparams` of the composite says.
 """
 
+# pyright: basic
 from __future__ import annotations
 
 import math
@@ -377,7 +378,8 @@ def _plain(value: Any, q: QParams | None) -> Array:
 
 def _piece(op: Operation, name: str, x: list[Any], types: Sequence[QParams | None]) -> list[Any]:
     """An op on codes that is no composite."""
-    v, q = getattr(op, "values", {}), types[0]
+    v: Mapping[str, Any] = getattr(op, "values", {})
+    q: Any = types[0]
     binary = {"add": add, "mul": mul, "sub": lambda a, b: add(a, b, -1), "matmul": dot}
     if name == "qcast":
         return [stored(numbers(x[0]), q)]
