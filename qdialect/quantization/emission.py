@@ -171,9 +171,8 @@ def _pieces(op: Operation, ctx: QContext) -> tuple[list[PiecePlan], dict[str, SS
         return [], {}
     plans, found = [plan], {role: values[0] for role, values in plan.values.items()}
     for role, value in [*found.items()]:
-        inner = (
-            _pieces(cast("Operation", value.owner), ctx) if role in composite.inner else ([], {})
-        )
-        plans += inner[0]
-        found |= {f"{role}/{name}": each for name, each in inner[1].items() if name != "result"}
+        if role in composite.inner:
+            more, inner = _pieces(cast("Operation", value.owner), ctx)
+            plans += more
+            found |= {f"{role}/{name}": each for name, each in inner.items() if name != "result"}
     return plans, found

@@ -55,9 +55,8 @@ def recurrent(kind: str) -> onnx.ModelProto:
 
 def spelled_norm(net: Net, x: str) -> str:
     """A layer norm as exporters wrote it before it was an op."""
-    axis = {"axes": [-1]}
-    centered = net.op("Sub", [x, net.op("ReduceMean", [x], **axis)])
-    square = net.op("ReduceMean", [net.op("Pow", [centered, net.scalar(2)])], **axis)
+    centered = net.op("Sub", [x, net.op("ReduceMean", [x], axes=[-1])])
+    square = net.op("ReduceMean", [net.op("Pow", [centered, net.scalar(2)])], axes=[-1])
     root = net.op("Sqrt", [net.op("Add", [square, net.scalar(1e-5)])])
     scale, bias = (net.normal(WIDTH, deviation=0.3) for _ in range(2))
     normal = net.op("Mul", [net.op("Div", [centered, root]), scale])
@@ -182,7 +181,8 @@ def interpreted(model: qd.Model, path: Path) -> list[np.ndarray]:
 
 def decibels(model: qd.Model, path: Path, found: list[np.ndarray]) -> float:
     """How far the error of an output is below that of the float network."""
-    q = qparams_of(model.function().body.block.last_op.operands[0])
+    (*_, last) = model.function().body.block.ops
+    q = qparams_of(last.operands[0])
     floats, signal, noise = profiled(path)[0], 0.0, 0.0
     for x, y in zip(np.load(path.with_suffix(".npz"))["x"], found, strict=False):
         (real,) = qd.run(floats, {"x": x}).values()

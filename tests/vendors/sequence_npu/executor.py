@@ -19,7 +19,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 import qdialect as qd
-from qdialect.ops import constant_array, shape_of
+from qdialect.ops import ConstantOp, constant_array, shape_of
 from qdialect.ops.component_qparams import component_types
 from qdialect.qparams import QParams
 from qdialect.quant import quant_element
@@ -344,7 +344,7 @@ class Executor:
 
     def _op(self, op: Operation, operands: list[Any]) -> list[Any]:
         name, types = op.name.partition(".")[2], [_qparams(v) for v in op.results]
-        if op.name == "nn.constant":
+        if isinstance(op, ConstantOp):
             array = constant_array(op, self.blobs)
             if types[0] is not None:
                 return [_tensor(array, types[0])]
