@@ -442,7 +442,9 @@ def _moved(op: Operation, name: str, x: list[Any], v: Mapping[str, Any]) -> list
     """An op that moves or chooses elements, which keep their codes."""
     shape = shape_of(op.results[0])
     if name == "concat":
-        return [Tensor(np.concatenate([t.n for t in x], v["axis"]), x[0].step)]
+        q: Any = _qparams(op.results[0])
+        same = [stored(t, q).n for t in x]  # of operands on other scales, too
+        return [Tensor(np.concatenate(same, v["axis"]), Fraction(q.scale))]
     if name == "relu":
         return [x[0].shaped(lambda n: np.maximum(n, 0))]
     if name == "clip":
