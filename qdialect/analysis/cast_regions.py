@@ -92,8 +92,5 @@ class CastRegions:
         if behavior is not None and behavior.compares:
             tied = [user.operands[i] for i in tied_operands(user, behavior)]
             return all(v in self.derived for v in tied) and self.is_closed(user)
-        return (
-            behavior is not None
-            and bool(user.results)
-            and all(result in self.closes for result in user.results)
-        )
+        used = [result for result in user.results if result.first_use is not None]
+        return behavior is not None and bool(used) and all(v in self.closes for v in used)

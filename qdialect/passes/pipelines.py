@@ -47,18 +47,19 @@ say. The others do what the integers of a model need."""
 def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None = None) -> str:
     """The pipeline of `qopt optimize`.
 
-    First, where the target quantizes by division, so do quantizes that multiply by a reciprocal,
-    as far as the level `dividing` allows (None: `numerics`), and products of blocks are marked so.
-    Then ops between a dequantize and a quantize become ops on codes, twice, since dead code of
-    the first round may block some; then affine functions are folded into scales; then, twice
-    for the same reason, rescales are placed where they cost least, in requantizing ops as far
-    as `numerics` allows. Integer ops stay integer ops, unless the target asks for as few
-    conversions as possible (`Target.boundary`). A composite on codes that a target without floats
-    refuses is written as its pieces. Before, where the target states of which qparams
-    its tensors and kernels are, values get such; where it adds up products in few bits, weights
-    are fitted to that before rescales are placed, and again where that moved a zero point.
-    Elementwise chains that are left become lookups where that pays. For a target whose interface
-    is codes, functions take and return codes in the end.
+    First, where the target quantizes by division, so do quantizes that multiply by a
+    reciprocal, as far as the level `dividing` allows (None: `numerics`), and products of blocks
+    are marked so. Then ops between a dequantize and a quantize become ops on codes, twice,
+    since dead code of the first round may block some; then affine functions are folded into
+    scales; then, twice for the same reason, rescales are placed where they cost least, in
+    requantizing ops as far as `numerics` allows. Pieces of what the target keeps whole become
+    that first. Integer ops stay integer ops, unless the target asks for as few conversions as
+    possible (`Target.boundary`). A composite on codes that a target without floats refuses is
+    written as its pieces. Before, where the target states of which qparams its tensors
+    and kernels are, values get such; where it adds up products in few bits, weights are fitted
+    to that before rescales are placed, and again where that moved a zero point. Elementwise
+    chains that are left become lookups where that pays. For a target whose interface is codes,
+    functions take and return codes in the end.
     """
     chosen = get_target(target) if isinstance(target, str) else target
     chosen.check()
@@ -74,6 +75,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     regridded = (f"regrid{level}", *clean) if chosen.restricts or not chosen.floats else ()
     pieces = () if chosen.floats else (f"lower-composites{{refused=true numerics={numerics}}}",)
     fitted = (f"fit-sums{level}", *clean) if chosen.restricts_sums else ()
+    raised = (f"raise-composites{level}", *clean) if chosen.keep_whole else ()
 
     def added(point: str) -> list[str]:
         levels = {"LEVEL": numerics, "KERNELS": dividing or numerics}
@@ -85,6 +87,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
         *clean,
         *divided,
         *added("start"),
+        *raised,
         *regridded,
         f"integerize{level}",
         *clean,

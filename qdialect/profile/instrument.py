@@ -7,7 +7,7 @@ result; so one run sees both, and nothing is computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -33,6 +33,9 @@ from qdialect.reference import Interpreter, argument_names
 
 FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
 INPUT_PREFIX = "input:"
+
+Forms = Callable[[ModuleOp, QContext], Sequence[Operation]]
+"""Puts composites that ops of a module are the pieces of into it, with their keys."""
 
 
 @dataclass(frozen=True)
@@ -93,19 +96,26 @@ class Instrumented:
         return names
 
 
-def instrument(module: ModuleOp, ctx: QContext, components: bool = True) -> Instrumented:
-    """A clone of `module` to observe, composites in pieces if `components`; InputError
-    when a key is there twice or nothing has one."""
+def instrument(
+    module: ModuleOp, ctx: QContext, components: bool = True, forms: Forms | None = None
+) -> Instrumented:
+    """A clone of `module` to observe, composites in pieces if `components`, and in those of `forms`
+    that the clone does not name; InputError when a key is there twice or nothing has one."""
     clone = module.clone()
     function = Interpreter(ctx, clone).function()
     block = function.body.block
+    others = forms(clone, ctx) if forms is not None and components else ()
     result = Instrumented(clone, function)
     taken: set[str] = set()
     for name, argument in zip(argument_names(function), block.args, strict=True):
         if is_float(argument.type):
             result.arguments[name] = (INPUT_PREFIX + name,)
             taken.add(INPUT_PREFIX + name)
-    ops = [op for op in block.ops if not op.has_trait(ConstantLike, value_if_unregistered=False)]
+    ops = [
+        op
+        for op in block.ops
+        if not op.has_trait(ConstantLike, value_if_unregistered=False) and op not in others
+    ]
     keys_of_ops = [_own_keys(op) for op in ops]
     for op, groups in zip(ops, keys_of_ops, strict=True):
         for key in (key for group in groups.values() for key in group):
@@ -119,6 +129,8 @@ def instrument(module: ModuleOp, ctx: QContext, components: bool = True) -> Inst
             continue
         entries = _decomposed(op, ctx, taken) if components else []
         result.observed += entries or [Observed(keys, op.results[i]) for i, keys in groups.items()]
+    for op in others:
+        result.observed += _decomposed(op, ctx, taken, other=True)
     result.observed = _joined(result.observed, block, ctx)
     computed = any(is_float(value.type) for op in ops for value in op.results)
     if not result.observed and (computed or not result.arguments):
@@ -211,10 +223,13 @@ def _own_keys(op: Operation) -> dict[int, tuple[str, ...]]:
     }
 
 
-def _decomposed(op: Operation, ctx: QContext, taken: set[str]) -> list[Observed]:
+def _decomposed(
+    op: Operation, ctx: QContext, taken: set[str], *, other: bool = False
+) -> list[Observed]:
     """The op replaced by its pieces, and those to observe; nothing for another op.
 
-    A composite with a piece whose key names something else in the model stays whole.
+    A composite with a piece whose key names something else in the model stays whole, but for an
+    `other` form of ops in it: of that, pieces that the model does not name are observed.
     """
     components = ctx.components.get(op.name)
     if components is None or not is_float(op.operands[0].type):
@@ -223,8 +238,10 @@ def _decomposed(op: Operation, ctx: QContext, taken: set[str]) -> list[Observed]
         return []
     keys = components.keys_of(op)
     parts = [key for group in list(keys.values())[:-1] for key in group]
-    if not parts or any(key in taken for key in parts):
+    known = {role for role in list(keys)[:-1] if taken.intersection(keys[role])}
+    if not parts or (known and (not other or len(known) == len(keys) - 1)):
         return []
+    known.update(components.result_roles(op) if other else ())
     pieces = Pieces(op, ctx.blobs, keys, ctx.target.most_pieces)
     try:
         finals = built(components.build, op, pieces)
@@ -238,6 +255,8 @@ def _decomposed(op: Operation, ctx: QContext, taken: set[str]) -> list[Observed]
     results = components.result_roles(op)
     numbered = {role: _own_keys(op).get(n, ()) for n, role in enumerate(results) if n}
     for role, values in pieces.values.items():
+        if role in known:
+            continue
         # What is repeated is one entry, over all its values.
         value = values[0] if len(values) == 1 else pieces.emit(ConcatOp(*values, axis=0))
         piece = None if value in finals else value.owner

@@ -23,7 +23,7 @@ becomes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,7 +218,8 @@ def apply_profile(
         if reason := whole.get(key_text(op)):
             selection.left[op] = Refusal(why.code, f"{why.reason}; not in pieces: {reason}")
     left = [left_float(op, why.code, why.reason) for op, why in selection.left.items()]
-    stale = sorted(set(profile.entries) - known - set(removed))
+    known.update(removed)
+    stale = sorted(key for key in profile.entries if not _is_known(key, known, ctx))
     coverage = Coverage(Counter(op.name for op in selection.ops), left, stale)
     if require_all and (left or stale):
         raise not_all_quantized(coverage, function)
@@ -265,6 +266,13 @@ def known_keys(function: FuncOp, ctx: QContext) -> set[str]:
         known.update(key for keys in pieces.values() for key in keys)
     # Of the values of one role, the first may be removed, which has the key of the entry.
     return known | {shared_key(key, ctx.components) for key in known if "@" in key}
+
+
+def _is_known(key: str, known: Container[str], ctx: QContext) -> bool:
+    """Whether a key is one of `known`, or of a piece of what goes under one in another form."""
+    above, _, role = key.rpartition("/")
+    is_role = any(role in components.roles for components in ctx.components.values())
+    return key in known or (is_role and _is_known(above, known, ctx))
 
 
 def _remark(selection: Selection, grids: Grids, ctx: QContext, coverage: Coverage) -> None:

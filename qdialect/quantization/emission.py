@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.caches import reads_shape
+from qdialect.context import QContext
 from qdialect.ops import make_constant
-from qdialect.ops.component_keys import role_keys
 from qdialect.ops.component_qparams import hold_types
+from qdialect.ops.components import NoPiecesError
 from qdialect.ops.constants import constant_of
 from qdialect.ops.keys import KEY
+from qdialect.passes.lowering.lower_composites import PiecePlan, plan_pieces
+from qdialect.passes.rule_pass import erase_new
 from qdialect.profile.nearest import qparams_inside
 from qdialect.profile.scheme import tensor_qparams
 from qdialect.qparams import QParams
@@ -19,7 +24,7 @@ from qdialect.quantization.dynamic import DYNAMIC, write_dynamic
 from qdialect.quantization.grids import Grids
 from qdialect.quantization.selection import Selection
 from qdialect.quantization.tables import TABLE, write_table
-from qdialect.quantization.values import codes_behind
+from qdialect.quantization.values import codes_behind, needed_range
 
 
 def emit(selection: Selection, grids: Grids) -> None:
@@ -131,18 +136,19 @@ def _components(op: Operation, selection: Selection, grids: Grids) -> None:
     composite = values.ctx.components.get(op.name)
     if composite is None:
         return
-    expressed = str(element_type(op.results[0].type))
-    scheme = values.recipe.activation_scheme(expressed)
+    scheme = values.recipe.activation_scheme(str(element_type(op.results[0].type)))
     results = composite.result_roles(op)
     roles = [role for role in composite.roles_of(op) if role not in results]
+    plans, pieces = _pieces(op, values.ctx)
+    ops = {piece: None for plan in plans for piece in plan.ops}
+    values.add_pieces(ops)
     found: dict[str, UniformType] = {}
-    for role in (*roles, *composite.inner_roles(op, values.ctx.components)):
-        key = values.entry(role_keys(op, role))
-        if key is not None:
-            chosen = values.chosen(key, expressed)
+    for role, value in pieces.items():
+        if role not in results and values.range(value) is not None:
+            chosen = needed_range(value, values, ops)
             qparams = qparams_inside(chosen, scheme, values.ctx.target.any_tensor)
-            qparams = qparams or tensor_qparams(chosen, scheme)[0]
-            found[role] = UniformType(qparams)
+            found[role] = UniformType(qparams or tensor_qparams(chosen, scheme)[0])
+    erase_new([*ops])
     if composite.as_result and (own := grids.qparams.get(op.results[0])) is not None:
         found |= dict.fromkeys(composite.as_result & set(roles), UniformType(own))
     # One that is missing would be guessed by whoever lowers the op.
@@ -153,3 +159,21 @@ def _components(op: Operation, selection: Selection, grids: Grids) -> None:
         for role, result in zip(results, op.results, strict=True):
             found[role] = UniformType(grids.qparams[result])
     hold_types(op, found)
+
+
+def _pieces(op: Operation, ctx: QContext) -> tuple[list[PiecePlan], dict[str, SSAValue]]:
+    """The pieces of an op and of these, in no block, and by role the first value of each."""
+    composite = ctx.components.get(op.name)
+    if composite is None or not composite.roles_of(op):
+        return [], {}
+    try:
+        plan = plan_pieces(op, composite, ctx, composite.keys_of(op))
+    except NoPiecesError:
+        return [], {}
+    plans, found = [plan], {role: values[0] for role, values in plan.values.items()}
+    for role, value in [*found.items()]:
+        if role in composite.inner:
+            more, inner = _pieces(cast("Operation", value.owner), ctx)
+            plans += more
+            found |= {f"{role}/{name}": each for name, each in inner.items() if name != "result"}
+    return plans, found

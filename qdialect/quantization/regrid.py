@@ -48,7 +48,7 @@ from qdialect.context import QContext, session
 from qdialect.dialects.onnx import RELAXED, NodeOp
 from qdialect.errors import InputError, UnsupportedError
 from qdialect.numerics.contract import Contract, Numerics, level_named
-from qdialect.ops import ClipOp, ConstantOp, ReluOp, keys_of, make_constant
+from qdialect.ops import ClipOp, ConstantOp, ReluOp, constant_of, keys_of, make_constant
 from qdialect.ops.base import KERNEL
 from qdialect.ops.keys import KEY
 from qdialect.passes.casts.in_floats import between_casts, has_floats
@@ -70,7 +70,7 @@ from qdialect.quant import (
 from qdialect.quantization.emission import emit
 from qdialect.quantization.grids import Grids, assign
 from qdialect.quantization.preparation import run_pipeline
-from qdialect.quantization.prepared import UNFIT, prepare_whole
+from qdialect.quantization.prepared import CLEAN, UNFIT, prepare_whole
 from qdialect.quantization.recipe import Recipe
 from qdialect.quantization.selection import Selection, concerns, select
 from qdialect.quantization.values import Values, real_array
@@ -223,6 +223,11 @@ def _params(value: SSAValue) -> QParams | None:
     return qparams_of(value) or (qparams_of(casts[0].result) if casts else None)
 
 
+def _has_range(op: Operation) -> bool:
+    """Whether it computes floats, or dequantizes what is no constant."""
+    return concerns(op) or (isinstance(op, DCastOp) and constant_of(op.input) is None)
+
+
 class _InFloats(Rule[Operation]):
     """Every op on integer codes is that on their numbers, quantized; tables are of codes."""
 
@@ -296,6 +301,10 @@ class _Function:
         if not self.ctx.target.floats:
             profile, known = self._profile(module, recipe), dict[SSAValue, Range]()
             prepare_whole(module, self.ctx.clone(), profile, recipe)
+            for op in self._block.ops:  # a first step takes a state of zeros
+                if all(real_array(v, self.ctx.blobs) is not None for v in op.operands):
+                    self._float_constants(op)
+            run_pipeline(module, self.ctx.clone(), CLEAN)
         while True:
             selection = select(Values(self.function, self.ctx, profile, recipe, known))
             grids = assign(selection)
@@ -316,8 +325,7 @@ class _Function:
         another for each input; no more than the former where the function does not run. What a
         kept node gives is drawn, too."""
         taken: set[str] = set()
-        known = (op for op in self._block.ops if isinstance(op, DCastOp) or concerns(op))
-        for number, op in enumerate(known):
+        for number, op in enumerate(filter(_has_range, self._block.ops)):
             keys = keys_of(op)
             if not keys or not taken.isdisjoint(keys):
                 keys = (f"{(*keys, op.name)[0]}~{number}",)

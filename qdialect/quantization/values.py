@@ -202,12 +202,20 @@ class Values:
         for key in self.keys(value):
             if key in self.profile.ranges:
                 return self.profile.ranges[key]
+        return self._of_entry(value, value in self._masked)
+
+    def _of_entry(self, value: SSAValue, masks: bool) -> Range | None:
         key = self.entry(self.keys(value))
         if key is None:
             return None
-        found = self.chosen(key, str(element_type(value.type)), value in self._masked)
+        found = self.chosen(key, str(element_type(value.type)), masks)
         seen = self.profile.entries[key].tensor
         return self._inside(value, found, float(seen.minimum[0]), float(seen.maximum[0]))
+
+    def add_pieces(self, ops: Iterable[Operation]) -> None:
+        """Find the ranges of what ops give that are pieces of one in the function."""
+        for value in (result for op in ops for result in op.results if float_value(result)):
+            self._ranges[value] = self._of_entry(value, True)
 
     def _inside(self, value: SSAValue, found: Range, least: float, most: float) -> Range:
         """A range with head room for what was seen, less what the op cannot give."""

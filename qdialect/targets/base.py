@@ -495,9 +495,12 @@ class Target:
 
     def should_raise(self, op: Operation) -> bool:
         """Whether the components of a composite like `op` are to become one op: if the target
-        keeps it whole, or states nothing about composites."""
+        keeps it whole or has kernels for it, or states nothing about composites; none that it
+        takes in pieces, or has no kernel for."""
+        if op.name in self.in_pieces or not self.kernels.get(op.name, self.runs_others):
+            return False
         decides = self.keep_whole or type(self).should_lower is not Target.should_lower
-        return not decides or not self.should_lower(op)
+        return not decides or op.name in self.kernels or not self.should_lower(op)
 
     def rounding(self, preferred: Rounding) -> Rounding:
         """`preferred` if the target can round so, else the way that it prefers."""

@@ -17,7 +17,14 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.context import QContext
 from qdialect.errors import InputError, QError, UsageError
+from qdialect.numerics.contract import Numerics
+from qdialect.ops import ConstantOp, keys_of
+from qdialect.passes.importing.raise_composites import RaiseFunction
 from qdialect.profile.collector import Collector
 from qdialect.profile.data import DataSet
 from qdialect.profile.engines import ENGINES, open_engine
@@ -25,6 +32,9 @@ from qdialect.profile.file import parse_profile, profile_text
 from qdialect.profile.instrument import instrument, leave_derived
 from qdialect.profile.model_identity import identify
 from qdialect.profile.record import Profile, Settings
+from qdialect.reference import Interpreter
+from qdialect.rewrite import Driver
+from qdialect.targets.base import Target
 from qdialect.workflows.model import load
 from qdialect.workflows.workers import client_of
 
@@ -89,7 +99,7 @@ def calibrate(
     `save` gets the profile so far once in a while.  Interrupted on Ctrl-C.
     """
     settings = start.settings
-    plan = instrument(model.module, model.ctx, settings.components)
+    plan = instrument(model.module, model.ctx, settings.components, raised_forms)
     leave_derived(plan, model.ctx, settings.channels != "none")
     engine = open_engine(settings.engine, plan, model.ctx)
     collector = Collector(start, plan.derived(), undivided)
@@ -104,6 +114,30 @@ def calibrate(
     except KeyboardInterrupt:
         raise Interrupted(collector.profile()) from None
     return collector.profile()
+
+
+def raised_forms(module: ModuleOp, ctx: QContext) -> Sequence[Operation]:
+    """Composites that a target may run whole, at the end of a module of their pieces: it may not
+    name all pieces of their declaration (`x * 0.5` of a gelu)."""
+    values: dict[SSAValue, SSAValue] = {}
+    copy, own = module.clone(values), ctx.clone()
+    own.target = Target("any", "whatever is a composite")
+    old, block = set(copy.walk()), Interpreter(ctx, module).function().body.block
+    Driver(own, (RaiseFunction(own),), pass_name="observe", numerics=Numerics.TIES).run(copy)
+    last = block.last_op
+    assert last is not None
+    here = {value: known for known, value in values.items()}
+    named = {key: op.results[0] for op in block.ops if op.results for key in keys_of(op)}
+    found: list[Operation] = []
+    for op in Interpreter(own, copy).function().body.block.ops:
+        if op in old:
+            continue
+        new = op.clone(here)
+        block.insert_op_before(new, last)
+        if not isinstance(new, ConstantOp):
+            found.append(new)
+            here[op.results[0]] = named[keys_of(op)[0]]
+    return found
 
 
 def open_data(model: Model, source: Path, whole: bool) -> DataSet:

@@ -82,10 +82,9 @@ def _read_mlir(path: Path) -> None:
     import qdialect as qd
     from qdialect.formats.mlir.read import parser as mlir_parser
     from qdialect.formats.mlir.write import module_text
-    from qdialect.formats.mlir.write import printer as mlir_printer
 
     # What is meant for large modules takes part on small ones.
-    mlir_parser.TEMPLATES_ABOVE = mlir_printer.TEMPLATES_AFTER = 0
+    mlir_parser.TEMPLATES_ABOVE = 0
     model = qd.load(path, _session())
     module_text(model.module, model.ctx)
 

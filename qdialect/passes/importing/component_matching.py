@@ -3,7 +3,7 @@
 A form of the op (`composite_forms`) is compared with the ops above a value. That gives the operands
 and properties of the op. Then the pieces of this op are built and compared once more, so that all
 numbers, types and attributes agree. Addition and multiplication commute. A product may have its
-factors in any order, with x^2 for x * x and x / c for x * (1 / c). A constant operand may be
+factors in any order, with x^n for x * x ... and x / c for x * (1 / c). A constant operand may be
 unsqueezed or transposed already. Pieces may be quantized and dequantized in between, as quantizers
 write them, or rescaled.
 
@@ -776,8 +776,8 @@ def _splits(
     value = unrounded(value)
     op = value.owner
     whole = (value, range(first, first + count))
-    if type(op) is PowOp and count == 2 and op.values["exponent"] == 2.0:
-        yield (op.operands[0], op.operands[0]), (whole,)
+    if type(op) is PowOp and op.values["exponent"] == count:
+        yield (op.operands[0],) * count, (whole,)
     elif type(op) is DivOp:
         divisor = _number(op.operands[1], session)
         if divisor:

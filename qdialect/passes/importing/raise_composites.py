@@ -385,8 +385,8 @@ def _refuse_new(op: Operation, session: QContext) -> Refusal | None:
     except VerifyException as error:
         return Refusal("types", str(error))
     behavior = session.behaviors.get(op)
-    if behavior is None:
-        return None
+    if behavior is None or not any(map(quant_element, (*op.operand_types, *op.result_types))):
+        return None  # on floats, the rewriter compares it with what it takes the place of
     return refuse_types(session, behavior, op, op.operand_types, op.result_types)
 
 

@@ -164,6 +164,9 @@ class ChainToTable(Rule[_Chain]):
         if not match.links:
             return Refusal("per-axis", "one table for parameters that differ along a dimension")
         target, price, contracts = self.session.target, 0.0, list[Contract]()
+        for op in match.links:
+            if op.name in target.keep_whole:
+                return Refusal("whole", f"{target.name} runs '{op.name}' whole")
         for op in match.ends:
             if not can_hold(op.results[0].type):
                 return Refusal("dtype", f"no constants of type {op.results[0].type}")

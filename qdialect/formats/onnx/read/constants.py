@@ -5,10 +5,13 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
+from qdialect.formats.onnx.read.movement import alias
 from qdialect.formats.onnx.read.node import Node
 from qdialect.packages import package
+from qdialect.quant import element_type
 
 if TYPE_CHECKING:
     from onnx import TensorProto
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 #: `ConstantOfShape` results of more elements stay nodes
 FOLD_LIMIT = 1 << 16
+_FLOAT = 1
 
 _TYPED = {
     "value_float": "float32",
@@ -64,6 +68,18 @@ def constant_of_shape(imp: Importer, node: Node) -> list[SSAValue] | None:
         array = np.full(shape, scalar.reshape(-1)[0])
     imp.statics[node.output(0)] = _tensor(array, str(array.dtype))
     return []
+
+
+def cast(imp: Importer, node: Node) -> list[SSAValue] | None:
+    """`Cast` of a known shape to f32, and of f32 to f32, as exporters write the scale of scores."""
+    name = node.input(0)
+    if node.get("to", 0) != _FLOAT:
+        return None
+    if (shape := imp.symbols.static(name)) is not None:
+        imp.statics[node.output(0)] = _tensor(shape, "float32")
+        return []
+    kind = imp.type_of(name)
+    return alias(imp, node) if kind is not None and element_type(kind) == f32 else None
 
 
 def _tensor(value: Any, dtype: str) -> TensorProto:

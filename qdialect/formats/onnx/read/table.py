@@ -56,6 +56,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("com.microsoft", "DequantizeLinear"): quantization.dequantize,
     ("", "Constant"): constants.constant,
     ("", "ConstantOfShape"): constants.constant_of_shape,
+    ("", "Cast"): constants.cast,
     ("", "Identity"): movement.alias,
     ("", "Dropout"): movement.alias,
     ("", "Conv"): compute.conv,
