@@ -49,9 +49,9 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
 
     First, where the target quantizes by division, so do quantizes that multiply by a reciprocal,
     as far as the level `dividing` allows (None: `numerics`), and products of blocks are marked so.
-    Then ops between a dequantize and a quantize become ops on codes, twice, since dead code of
-    the first round may block some; then affine functions are folded into scales; then, twice
-    for the same reason, rescales are placed where they cost least, in requantizing ops as far
+    Then ops between a dequantize and a quantize become ops on codes, twice, since what is folded
+    after the first round may be what some lacked; then affine functions are folded into scales;
+    then, twice as well, rescales are placed where they cost least, in requantizing ops as far
     as `numerics` allows. Integer ops stay integer ops, unless the target asks for as few
     conversions as possible (`Target.boundary`). Before, where the target states of which qparams
     its tensors and kernels are, values get such; where it adds up products in few bits, weights
@@ -86,8 +86,8 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
         *regridded,
         f"integerize{level}",
         *clean,
-        f"integerize{level}",
         f"fold-rescale{placed}",
+        f"integerize{level}",
         *added("integers"),
         *fitted,
         f"fold-affine{level}",

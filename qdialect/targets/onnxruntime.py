@@ -255,6 +255,8 @@ TARGET = _OnnxRuntime(
         {"i8", "u8", "i4", "u4", "i3", "u3", "i2", "u2", "nf4", "mxint8", "i16"}
     ),
     divides=True,
+    # Of an op on both it makes casts around the op on floats.
+    mixes_bytes=False,
     # Its prices of casts and of ops on floats are measured.
     boundary="minimize-conversions",
     dynamic_layers=frozenset({"nn.lstm"}),
@@ -272,11 +274,12 @@ TARGET = _OnnxRuntime(
     # Its fast x64 kernels take u8 activations with i8 weights; what is fast where the prices
     # are from, they tell.
     extensions={
-        "integers": ("lower-transposed{numerics=LEVEL}",),
+        "integers": (
+            "lower-transposed{numerics=LEVEL}",
+            "reencode-storage{activations=cheapest weights=cheapest numerics=LEVEL}",
+        ),
         "end": (
             "merge-shuffles",
-            "reencode-storage{activations=cheapest weights=cheapest numerics=LEVEL}",
-            "fold-rescale",
             "lower-prelu{numerics=LEVEL}",
             # Scales and shifts of float ops that stay; weights stay codes.
             "fold-constants{dequantize=true most=4096}",
