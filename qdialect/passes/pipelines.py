@@ -3,7 +3,8 @@
 A target adds passes at named points (`Target.extensions`):
 
     start       before anything that asks the target what it runs
-    integers    everything the model spells out in integers is in integers
+    integers    what the model spells out in integers is in integers
+    floats      so is all that the other passes bring there; rescales are placed once more
     end         all rescales are where they stay; before the final clean-up
 
 `LEVEL` in the text of such a pass is the numerics level of the run, `KERNELS` the level of
@@ -57,7 +58,7 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
     its tensors and kernels are, values get such; where it adds up products in few bits, weights
     are fitted to that before rescales are placed, and again where that moved a zero point.
     Elementwise chains that are left become lookups where that pays. For a target whose interface
-    is codes, functions take and return codes in the end.
+    is codes, functions take and return codes then. Last, rescales are placed again.
     """
     chosen = get_target(target) if isinstance(target, str) else target
     chosen.check()
@@ -95,11 +96,12 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
         f"fold-rescale{placed}",
         *settle,
         *tables,
+        *added("floats"),
+        *interface,
         *settle,
         *tables,
         *fitted,
         *added("end"),
-        *interface,
         *clean,
     )
     return ",".join(steps)
