@@ -274,16 +274,16 @@ TARGET = _OnnxRuntime(
     # Its fast x64 kernels take u8 activations with i8 weights; what is fast where the prices
     # are from, they tell.
     extensions={
-        "integers": (
-            "lower-transposed{numerics=LEVEL}",
+        "integers": ("lower-transposed{numerics=LEVEL}",),
+        "floats": (
+            # Scales and shifts of float ops that stay; weights stay codes.
+            "fold-constants{dequantize=true most=4096}",
+            "form-depthwise{numerics=LEVEL}",
             "reencode-storage{activations=cheapest weights=cheapest numerics=LEVEL}",
         ),
         "end": (
             "merge-shuffles",
             "lower-prelu{numerics=LEVEL}",
-            # Scales and shifts of float ops that stay; weights stay codes.
-            "fold-constants{dequantize=true most=4096}",
-            "form-depthwise{numerics=LEVEL}",
             "softmax-last{numerics=LEVEL}",
             "form-floats",
             "channels-last",

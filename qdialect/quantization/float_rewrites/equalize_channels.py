@@ -37,7 +37,6 @@ from qdialect.quantization.recipe import Recipe
 from qdialect.reference import Interpreter
 from qdialect.rewrite.remarks import Remark
 
-
 _ROUNDS = 8
 
 
