@@ -40,3 +40,13 @@ func.func @weights(%x: !x) -> !y {
 func.func @half(%x: tensor<4x!quant.uniform<i8:f16, 0.5>>) -> tensor<4x!quant.uniform<i8:f16, 0.5>> {
   func.return %x : tensor<4x!quant.uniform<i8:f16, 0.5>>
 }
+
+// -----
+
+// What comes after an op that is refused has codes without a type; a border of them is their lowest.
+func.func @after(%x: tensor<1x2x4x4x!quant.uniform<i16:f32, 0.25:3>>) -> tensor<1x2x5x4x!quant.uniform<i8:f32, 0.1>> {
+  // expected-error @+1 {{'quant.rescale' cannot become TFLite: no kernel rescales i16 exactly}}
+  %0 = quant.rescale %x rounding half_up : tensor<1x2x4x4x!quant.uniform<i16:f32, 0.25:3>> to tensor<1x2x4x4x!quant.uniform<i8:f32, 0.1>>
+  %1 = nn.max_pool2d %0 kernel [2, 1] pads [1, 0, 1, 0] : (tensor<1x2x4x4x!quant.uniform<i8:f32, 0.1>>) -> tensor<1x2x5x4x!quant.uniform<i8:f32, 0.1>>
+  func.return %1 : tensor<1x2x5x4x!quant.uniform<i8:f32, 0.1>>
+}

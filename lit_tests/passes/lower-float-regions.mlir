@@ -211,3 +211,16 @@ func.func @codes_as_they_are(%x: tensor<?x2x2x2x!quant.uniform<i8:f32, 0.5:3>>) 
   %2 = quant.qcast %1 : tensor<?x2x2x2xf32> to tensor<?x2x2x2x!quant.uniform<i8:f32, 0.1:-128>>
   func.return %2 : tensor<?x2x2x2x!quant.uniform<i8:f32, 0.1:-128>>
 }
+
+!rows = tensor<2x2x!quant.uniform<i8:f32:1, {0.5, 0.25}>>
+
+// CHECK-LABEL: func.func @statistics(
+// CHECK: nn.batch_norm {{.*}} -> tensor<2x2xf32>
+func.func @statistics(%x: !rows) -> tensor<2x2x!quant.uniform<i8:f32, 0.5>> {
+  %s = nn.constant dense<[1.5, 0.7]> : tensor<2xf32> : tensor<2xf32>
+  %0 = quant.dcast %x : !rows to tensor<2x2xf32>
+  %1 = nn.batch_norm %0, %s, %s, %s, %s : (tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x2xf32>
+  // expected-remark@+1 {{[axis]: 'nn.batch_norm': an operand is not quantized per tensor}}
+  %2 = quant.qcast %1 : tensor<2x2xf32> to tensor<2x2x!quant.uniform<i8:f32, 0.5>>
+  func.return %2 : tensor<2x2x!quant.uniform<i8:f32, 0.5>>
+}

@@ -92,3 +92,12 @@ func.func @bits(%x: !f) -> tensor<2x2xi8> {
   %1 = quant.scast %0 : !q to tensor<2x2xi8>
   func.return %1 : tensor<2x2xi8>
 }
+
+// A rescale to what only keeps its codes stays one: after it a rescale that renumbers would follow.
+// CHECK-LABEL: func.func @kept(
+// CHECK-NEXT: quant.rescale {{.*}}i16:f32{{.*}} to tensor<2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT: return
+func.func @kept(%x: tensor<2x2x!quant.uniform<i16:f32, 0.25>>) -> !q {
+  %0 = quant.rescale %x : tensor<2x2x!quant.uniform<i16:f32, 0.25>> to !q
+  func.return %0 : !q
+}

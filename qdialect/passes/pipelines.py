@@ -3,7 +3,8 @@
 A target adds passes at named points (`Target.extensions`):
 
     start       before anything that asks the target what it runs
-    integers    everything the model spells out in integers is in integers
+    integers    what the model spells out in integers is in integers
+    floats      so is all that the other passes bring there; rescales are placed once more
     end         all rescales are where they stay; before the final clean-up
 
 `LEVEL` in the text of such a pass is the numerics level of the run, `KERNELS` the level of
@@ -47,19 +48,21 @@ say. The others do what the integers of a model need."""
 def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None = None) -> str:
     """The pipeline of `qopt optimize`.
 
-    First, where the target quantizes by division, so do quantizes that multiply by a
-    reciprocal, as far as the level `dividing` allows (None: `numerics`), and products of blocks
-    are marked so. Then ops between a dequantize and a quantize become ops on codes, twice,
-    since dead code of the first round may block some; then affine functions are folded into
-    scales; then, twice for the same reason, rescales are placed where they cost least, in
-    requantizing ops as far as `numerics` allows. Pieces of what the target keeps whole become
-    that first. Integer ops stay integer ops, unless the target asks for as few conversions as
-    possible (`Target.boundary`). A composite on codes that a target without floats refuses is
-    written as its pieces. Before, where the target states of which qparams its tensors
-    and kernels are, values get such; where it adds up products in few bits, weights are fitted
-    to that before rescales are placed, and again where that moved a zero point. Elementwise
-    chains that are left become lookups where that pays. For a target whose interface is codes,
-    functions take and return codes in the end.
+    1. Raise pieces of composites that the target keeps whole. Where the target restricts qparams,
+       or has no floats, choose qparams again (`regrid`).
+    2. Turn ops between a dequantize and a quantize into ops on codes. Do so again after the first
+       placement, because folding can give an op what it lacked.
+    3. Lower composites on codes that a target without floats refuses.
+    4. Fit weights to a target that adds in few bits; again at the end, because a zero point may
+       have moved.
+    5. Fold affine functions into scales. Place rescales where they cost least, and absorb them as
+       far as `numerics` allows. Integer ops stay integer ops unless the target asks for as few
+       conversions as possible (`Target.boundary`).
+    6. Turn elementwise chains into tables where that pays.
+    7. Fold casts into the interface of a target of codes, and place once more.
+
+    `dividing` limits how far quantizes that multiply by a reciprocal may become divisions (default:
+    `numerics`).
     """
     chosen = get_target(target) if isinstance(target, str) else target
     chosen.check()
@@ -91,21 +94,22 @@ def optimize_pipeline(target: Target | str, numerics: str, dividing: str | None 
         *regridded,
         f"integerize{level}",
         *clean,
-        f"integerize{level}",
         f"fold-rescale{placed}",
         *pieces,
         *added("integers"),
         *fitted,
+        *settle,
+        f"integerize{level}",
         f"fold-affine{level}",
         f"fold-rescale{placed}",
         *settle,
-        *settle,
         *tables,
+        *added("floats"),
+        *interface,
         *settle,
         *tables,
         *fitted,
         *added("end"),
-        *interface,
         *clean,
     )
     return ",".join(steps)

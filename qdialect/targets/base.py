@@ -119,6 +119,8 @@ class Target:
     #: whether its kernels divide by scales, so that a quantize that multiplies by a reciprocal is
     #: slower than one that divides (`divide-by-scale`)
     divides: bool = False
+    #: whether its integer kernels take u8 and i8 at once, weights aside
+    mixes_bytes: bool = True
     #: bits, with the sign, of the integers that its rescales multiply with; None: any
     multiplier_bits: int | None = None
     #: price per element of a rescale, and of one by a power of two where that is a shift

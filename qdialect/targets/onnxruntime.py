@@ -257,6 +257,8 @@ TARGET = _OnnxRuntime(
         {"i8", "u8", "i4", "u4", "i3", "u3", "i2", "u2", "nf4", "mxint8", "i16"}
     ),
     divides=True,
+    # Of an op on both it makes casts around the op on floats.
+    mixes_bytes=False,
     # Its prices of casts and of ops on floats are measured.
     boundary="minimize-conversions",
     dynamic_layers=frozenset({"nn.lstm"}),
@@ -275,14 +277,15 @@ TARGET = _OnnxRuntime(
     # are from, they tell.
     extensions={
         "integers": ("lower-transposed{numerics=LEVEL}",),
-        "end": (
-            "merge-shuffles",
-            "reencode-storage{activations=cheapest weights=cheapest numerics=LEVEL}",
-            "fold-rescale",
-            "form-prelu{numerics=LEVEL}",
+        "floats": (
             # Scales and shifts of float ops that stay; weights stay codes.
             "fold-constants{dequantize=true most=4096}",
             "form-depthwise{numerics=LEVEL}",
+            "reencode-storage{activations=cheapest weights=cheapest numerics=LEVEL}",
+        ),
+        "end": (
+            "merge-shuffles",
+            "form-prelu{numerics=LEVEL}",
             "softmax-last{numerics=LEVEL}",
             "form-floats",
             "channels-last",

@@ -129,7 +129,7 @@ TARGET = Target(
             "fold-constants{dequantize=true most=4096}",
             "form-depthwise{numerics=LEVEL}",
         ),
-        "end": _REGIONS,
+        "floats": _REGIONS,
     },
     storages=frozenset({"i4", "i8", "u8", "i16", "u16", "i32"}),
     activations="i8",

@@ -102,14 +102,18 @@ def check(pipeline: str, target: str, module: ModuleOp, ctx: QContext, where: st
     return seen
 
 
+def program(seed: int, ops: int = 12) -> tuple[ModuleOp, QContext]:
+    """The random program of a seed."""
+    if seed % 2:
+        return claims_program(seed, ops)
+    return random_program(seed, ops, wild=seed % 4 > 0)
+
+
 def on_program(seed: int, ops: int = 12, count: int | None = None, pipelines: int = 1) -> Seen:
     """Passes on a random program: all (or `count`) of them, each at a random level for a random
     target; and whole pipelines of that many random targets."""
     draw, targets = random.Random(seed), list_targets()
-    if seed % 2:
-        module, ctx = claims_program(seed, ops)
-    else:
-        module, ctx = random_program(seed, ops, wild=seed % 4 > 0)
+    module, ctx = program(seed, ops)
     names = [name for name in PASSES if name not in FIRST_ONLY]
     drawn = names if count is None else draw.sample(names, count)
     chosen = [(passes_on(name, draw.choice(LEVELS)), draw.choice(targets)) for name in drawn]

@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import ranges
 from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.lowerings.emitter import element_of
+from qdialect.lowerings.emitter import element_of, integer_type
 from qdialect.lowerings.errors import Unlowerable
 from qdialect.lowerings.laid_out import LaidOut, channels_last, identity_order
 from qdialect.lowerings.tflite.codes import ACTIVATION, finished, result_qparams, signed
@@ -99,7 +99,9 @@ def surrounded(e: Emitter, value: SSAValue, pads: Pairs, fill: float) -> SSAValu
         return e.node("PAD", [value, paddings], extents, element)
     if quantized is None:
         if fill == -inf:
-            fill = float(np.finfo(np.float32).min)
+            integer = integer_type(element)
+            lowest = np.finfo(np.float32).min if integer is None else -(1 << integer.bitwidth - 1)
+            fill = float(lowest)
         border = e.scalar(fill, element)
     else:
         params = quantized.qparams

@@ -155,6 +155,8 @@ class RegionPlan:
             self._tied(op, behavior, operands)
         elif behavior.accumulator is not None:
             self._contract(op, behavior, operands)
+        elif not all(x.params.is_per_tensor for x in operands.values()):
+            raise NoFixedPointError(op, "axis", "an operand is not quantized per tensor")
         elif behavior.affine_along is not None:
             self._affine(op, behavior, operands[0])
         elif len(op.results) > 1 or len(operands) < len(op.operands):
@@ -231,9 +233,6 @@ class RegionPlan:
     def _exact(self, op: Operation, behavior: Behavior, operands: list[FixedValue]) -> None:
         """An op that is exact on some grid: on the one it has, or on coarser ones."""
         assert behavior.grid is not None
-        for x in operands:
-            if not x.params.is_per_tensor:
-                raise NoFixedPointError(op, "axis", "an operand is not quantized per tensor")
         steps = [x.step for x in operands]
         for _ in range(64):
             params = [
@@ -333,8 +332,6 @@ class RegionPlan:
 
         if behavior.pointwise is None:
             raise NoFixedPointError(op, "float", "it computes floats; quantize its result")
-        if not x.params.is_per_tensor:
-            raise NoFixedPointError(op, "axis", "its operand is not quantized per tensor")
         if x.params.storage.width > 8:
             x = self._narrowed(op, x)
         (a,) = quant_grids(x.params)
@@ -545,7 +542,7 @@ class RegionPlan:
 
     def _softmax(self, op: Operation, behavior: Behavior, x: FixedValue) -> None:
         """Itself, of 8-bit or 16-bit codes (`form-softmax-tables`)."""
-        if x.params.storage.width > 8 or not x.params.is_per_tensor:
+        if x.params.storage.width > 8:
             x = self._narrowed(op, x)
         params = self._grid(op, Fraction(1, 1 << _PARTS), op.results[0])
         error = self._error(op, behavior, (x,)) + 2.0**-_PARTS

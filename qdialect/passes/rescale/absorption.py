@@ -13,6 +13,7 @@ rescales that stand there, placement for rescales that may move there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,7 @@ from qdialect.passes.pair_contract import NO_TWO_STAGE, pair_contract, renumbers
 from qdialect.passes.rescale.exact_sums import rounds_once
 from qdialect.passes.rule_pass import refuse_scales, refuse_types, with_qparams
 from qdialect.qparams import QParams
-from qdialect.quant import UniformType, arithmetic_of
+from qdialect.quant import UniformType, arithmetic_of, quant_element
 from qdialect.rewrite import Refusal, Rewriter, retyped
 
 if TYPE_CHECKING:
@@ -66,13 +67,10 @@ EXACT_READING = Contract(Numerics.EXACT, note="the rescale loses nothing")
 def up_contract(session: QContext, match: Up) -> Contract | Refusal:
     """What writing the result as `target` at once may change."""
     op = match.op
-    refusal = refuse_types(
-        session,
-        match.behavior,
-        op,
-        [v.type for v in op.operands],
-        [with_qparams(op.results[0], match.target)],
-    )
+    operands = [v.type for v in op.operands]
+    results = [with_qparams(op.results[0], match.target)]
+    refusal = refuse_types(session, match.behavior, op, operands, results)
+    refusal = refusal or _refuse_mixed(session, match, operands, results)
     if refusal:
         return refusal
     if match.new_rounding is not rounding_of(op) and "rounding" not in op.properties:
@@ -130,13 +128,9 @@ class Down:
 
 def down_contract(session: QContext, match: Down) -> Contract | Refusal:
     """What reading the operand as `source` may change."""
-    refusal = refuse_types(
-        session,
-        match.behavior,
-        match.op,
-        match.operand_types,
-        [v.type for v in match.op.results],
-    )
+    operands, results = match.operand_types, [v.type for v in match.op.results]
+    refusal = refuse_types(session, match.behavior, match.op, operands, results)
+    refusal = refusal or _refuse_mixed(session, match, operands, results)
     if refusal:
         return refusal
     if match.rounding.two_stage:
@@ -163,6 +157,28 @@ def down_contract(session: QContext, match: Down) -> Contract | Refusal:
         note = f"the rescale clips to [{float(low):g}, {float(high):g}]"
         return Contract(Numerics.SATURATION, steps, note)
     return Contract(Numerics.BOUNDED, steps, "drops the rescale's rounding")
+
+
+def _refuse_mixed(
+    session: QContext, match: Up | Down, operands: Sequence[Attribute], results: Sequence[Attribute]
+) -> Refusal | None:
+    """The op would have bytes of both kinds, which it has not now, and for which the target has no
+    kernel; weights aside."""
+    if session.target.mixes_bytes:
+        return None
+    op, acc = match.op, match.behavior.accumulator
+    weight = acc.rhs if acc else None
+
+    def kinds(operands: Sequence[Attribute], results: Sequence[Attribute]) -> set[bool]:
+        values = [kind for index, kind in enumerate(operands) if index != weight]
+        elements = filter(None, map(quant_element, (*values, *results)))
+        storages = [element.qparams.storage for element in elements]
+        return {storage.signed for storage in storages if storage.width == 8}
+
+    mixed = len(kinds(operands, results)) > 1
+    if not mixed or len(kinds([v.type for v in op.operands], [v.type for v in op.results])) > 1:
+        return None
+    return Refusal("storage", f"{session.target.name} has no kernel for u8 and i8 at once")
 
 
 def absorb_down(session: QContext, match: Down, value: SSAValue, rewriter: Rewriter) -> Operation:

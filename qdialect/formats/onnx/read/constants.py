@@ -79,7 +79,7 @@ def cast(imp: Importer, node: Node) -> list[SSAValue] | None:
         imp.statics[node.output(0)] = _tensor(shape, "float32")
         return []
     kind = imp.type_of(name)
-    return alias(imp, node) if kind is not None and element_type(kind) == f32 else None
+    return alias(imp, node) if element_type(kind) == f32 else None
 
 
 def _tensor(value: Any, dtype: str) -> TensorProto:

@@ -156,8 +156,7 @@ def is_inside(encoding: Encoding, narrowed: Encoding) -> bool:
 
 def one_scale(encodings: Sequence[Encoding]) -> bool:
     """Whether all are the same, and per tensor."""
-    first = encodings[0]
-    return first.is_per_tensor and all(q is first or q == first for q in encodings)
+    return all(q.is_per_tensor and (q is encodings[0] or q == encodings[0]) for q in encodings)
 
 
 def all_codes(encodings: Sequence[Encoding]) -> list[QParams] | None:
