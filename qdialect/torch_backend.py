@@ -241,7 +241,6 @@ def _is_weight(value: Any) -> bool:
 
 
 def _form(value: Any, is_weight: bool) -> Any:
-    """What a session depends on of an input."""
     if is_weight:
         return "weight"
     return (value.dtype, tuple(value.shape)) if _is_tensor(value) else value

@@ -132,7 +132,6 @@ def _moved(op: Operation, ctx: QContext) -> Iterator[SSAValue]:
 
 
 def _joins(op: Operation, reached: set[SSAValue], ctx: QContext) -> bool:
-    """Whether elements come in beside those of the argument that are computed."""
     return any(value not in reached and constant_of(value) is None for value in _moved(op, ctx))
 
 

@@ -103,7 +103,6 @@ def find_blocks(function: FuncOp, ctx: QContext) -> list[Mixable]:
 
 
 def _block(classes: Sequence[int], asked: Sequence[tuple[Labels, Matrices]]) -> Block:
-    """A block, by what is asked of matrices that mix arrays of labels."""
     kinds = (kind for labels, kind in asked if np.isin(np.abs(labels), classes).any())
     return Block(classes, max(kinds, default=Matrices.INVERTIBLE))
 

@@ -185,7 +185,6 @@ class PermutationWalk(Walk):
 
 
 def _extents(op: Operation, n: int, rank: int) -> Sequence[int]:
-    """The shape of an operand as numpy broadcasts it to a rank."""
     shape = shape_of(op.operands[n])
     return (*(1,) * (rank - len(shape)), *shape)
 

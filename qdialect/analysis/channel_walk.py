@@ -225,7 +225,6 @@ class Walk:
                 self.classes.pin(labels)
 
     def _power(self, powers: Powers, arrays: Mapping[int, Labels], rank: int) -> Labels:
-        """The labels of a product of values and inverses of values."""
         terms = [arrays[n] * int(power) for n, power in powers.items()]
         result = np.zeros((1,) * rank, np.int64)
         for labels in terms:
@@ -426,7 +425,6 @@ def constant_of_result(op: Operation) -> Operation | None:
 
 
 def _along(op: Operation, behavior: Behavior, n: int, rank: int) -> Sequence[int]:
-    """The shape of operand n along the dimensions of the result."""
     shape = shape_of(op.operands[n])
     if behavior.affine_along is not None:
         return [shape[0] if d == behavior.affine_along else 1 for d in range(rank)]

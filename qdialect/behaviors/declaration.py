@@ -141,12 +141,10 @@ def _unanswered() -> Any:
 
 
 def _answer(default: Any = None) -> Any:
-    """An answer that a declaration may give."""
     return field(default=default, kw_only=True)
 
 
 def _required() -> Any:
-    """An answer that a declaration must give."""
     return field(kw_only=True)
 
 

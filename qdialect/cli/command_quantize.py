@@ -203,7 +203,6 @@ def _front_folder(text: str | None) -> Path | None:
 
 
 def _races(path: Path, target: Target) -> bool:
-    """Whether the runtime that will run the result is here to be asked."""
     if path.suffix != ".onnx" or target.name != "onnxruntime":
         return False
     from qdialect.formats.onnx.write.kernels import installed_runtime
@@ -395,7 +394,6 @@ def _race_summary(raced: Raced, answer: Answer | None) -> str:
 
 
 def _asked_cells(name: str, answer: Answer | None) -> tuple[str, ...]:
-    """What the metric gives, and whether a candidate is on the front."""
     if answer is None:
         return ()
     metric = answer.outcomes[name].metric

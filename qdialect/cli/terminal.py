@@ -181,7 +181,6 @@ _stopped_by: list[int] = []
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
-    """What is temporary goes and what is done is kept, as after Ctrl-C."""
     _stopped_by.append(number)
     raise KeyboardInterrupt
 

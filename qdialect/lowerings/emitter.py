@@ -200,7 +200,6 @@ def _store_name(array: NDArray[Any]) -> str:
 
 
 def _only_ones_move(shape: Sequence[int], perms: Sequence[int]) -> bool:
-    """Whether the dimensions of more than one element keep their order."""
     dimensions = [p for p in perms if shape[p] != 1]
     return dimensions == sorted(dimensions)
 

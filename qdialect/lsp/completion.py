@@ -148,7 +148,6 @@ def _of_pipeline(text: str) -> tuple[int, list[_Item]]:
 
 
 def _matches(label: str, typed: str) -> bool:
-    """Whether the letters that were typed are in the label, in order."""
     letters = iter(label.lower())
     return all(letter in letters for letter in typed.lower())
 

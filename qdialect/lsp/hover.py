@@ -58,7 +58,6 @@ def type_lines(kind: Attribute) -> list[str]:
 
 
 def _reals(params: QParams) -> tuple[float, float]:
-    """The smallest and the largest number that any code of a type means."""
     storage = params.storage
     pairs = list(zip(params.scale_list(), params.zero_point_list(), strict=True))
     low = min((storage.min - zero) * scale for scale, zero in pairs)
@@ -254,7 +253,6 @@ def pass_text(name: str) -> str:
 
 
 def _markdown(doc: str) -> str:
-    """A docstring with its indented examples as code."""
     return re.sub(r"\n\n((?:    [^\n]*(?:\n|$))+)", r"\n\n```mlir\n\1```\n", doc)
 
 

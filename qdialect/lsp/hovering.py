@@ -58,7 +58,6 @@ async def hover(document: Document, position: lsp.Position, spare: Process) -> l
 
 
 def _plain(name: str, kind: str, defined: bool) -> str:
-    """What is known without types."""
     if not defined:
         return f"`{name}`: nothing here defines this {kind}"
     return f"`{name}`: a {kind}" + ("; no type is known yet" if kind == "value" else "")

@@ -268,7 +268,6 @@ def _traced(value: Any) -> Traced:
 
 
 def _once(value: Array, *parents: tuple[Traced, Slope]) -> Traced:
-    """The result of an operation that is rounded once."""
     return Traced(value, rounding(value), *parents)
 
 

@@ -316,7 +316,6 @@ def _nearest_double(value: Fraction) -> float:
 
 
 def _reaches_tie(counts: NDArray[np.int64], rounding: Rounding) -> NDArray[Any]:
-    """Whether the tie below a step count is rounded up to it."""
     if rounding.in_reals is Rounding.HALF_EVEN:
         return counts % 2 == 0
     if rounding is Rounding.HALF_AWAY:
@@ -325,7 +324,6 @@ def _reaches_tie(counts: NDArray[np.int64], rounding: Rounding) -> NDArray[Any]:
 
 
 def _plain(form: Form) -> bool:
-    """Whether the rounding is a function of the product alone."""
     return not form.rounding.two_stage
 
 

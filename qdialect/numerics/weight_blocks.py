@@ -106,7 +106,6 @@ class _Fit:
         return self.codes.grid(self.steps, self.zeros)
 
     def _zeros(self, steps: Singles) -> list[Singles]:
-        """The zero points that are tried with steps."""
         if self.codes.zero is not None or self.codes.levels:
             return [np.full_like(steps, self.codes.zero or 0)]
         middle = (self.codes.low + self.codes.high) / 2 - (self.low + self.high) / 2 / steps

@@ -187,7 +187,6 @@ def ranked(element: Attribute, shape: Sequence[int]) -> TensorType[Any]:
 
 @lru_cache(maxsize=1024)
 def _ranked(element: Attribute, shape: tuple[int, ...]) -> TensorType[Any]:
-    """A network has few of them, and making one is slow."""
     if (largest := max(shape, default=0)) > _LARGEST_EXTENT:
         raise VerifyException(f"an extent of {largest} is no 64-bit integer")
     return TensorType(element, [DYNAMIC_INDEX if n == DYNAMIC else n for n in shape])

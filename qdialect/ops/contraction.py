@@ -75,7 +75,6 @@ def _depth(op: Operation) -> int:
 
 
 def _is_depthwise(op: Operation) -> bool:
-    """Each input channel of a transposed convolution has output channels of its own."""
     return values(op)["groups"] == shape_of(op.operands[1])[0]
 
 

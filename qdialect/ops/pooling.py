@@ -91,7 +91,6 @@ class Window3DOp(WindowOp):
 
 
 def _window(op: Operation) -> int:
-    """Elements under the window of a pool."""
     return prod(values(op)["kernel"])
 
 
@@ -264,7 +263,6 @@ def _global_avg_pool(op: Operation, x: Sequence[Any]) -> Any:
 
 
 def _area_grid(op: Operation, params: Sequence[QParams]) -> Fraction | None:
-    """The step of means over channels."""
     extents = shape_of(op.operands[0])[2:]
     return None if DYNAMIC in extents or 0 in extents else Fraction(params[0].scale) / _area(op)
 

@@ -105,7 +105,6 @@ def _has_shape(value: SSAValue) -> bool:
 
 
 def _sources(op: Operation) -> list[SSAValue]:
-    """The operands that tell the shapes of results."""
     if isinstance(op, NNOp) and all(map(_has_shape, op.operands)):
         return list(op.operands)
     same = isinstance(op, SAME_SHAPE) and len(op.operands) == 1

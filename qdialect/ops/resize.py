@@ -55,7 +55,6 @@ def resized(x: Shape, values: Values) -> Shape:
 
 
 def _bounded(shape: Shape) -> Shape:
-    """The shape, if the indices along each dimension can be listed."""
     if max((0, *shape)) > _LARGEST_RESIZED:
         raise ShapeError(f"resizes to {list(shape)}, but dimensions end at {_LARGEST_RESIZED}")
     return shape

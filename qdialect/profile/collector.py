@@ -202,7 +202,6 @@ class Collector:
         return found
 
     def _fitting(self, keys: tuple[str, ...], channels: Sketch) -> Sketch:
-        """Channels that can be added to those of other samples."""
         value, entry = self._values.get(keys), self._profile.entries.get(keys[0])
         before = value.channels[0] if value and value.channels else entry and entry.channels
         if before:
@@ -227,7 +226,6 @@ class Collector:
 
 
 def _note(value: _Value, index: int, low: float, high: float) -> None:
-    """The extremes of a sample, if it has any."""
     if low <= high:
         value.extremes[index] = low, high
 

@@ -162,7 +162,6 @@ def _paths(source: Path) -> list[Path]:
 
 
 def _headers(path: Path, names: list[str]) -> dict[str, Header]:
-    """Shapes and dtypes of the arrays of a file, by name."""
     return {_only(path, names): npy_header(path)} if path.suffix == ".npy" else npz_headers(path)
 
 

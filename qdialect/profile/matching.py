@@ -113,7 +113,6 @@ def _elements(profile: Profile, key: str) -> Fraction:
 
 
 def _size(value: SSAValue) -> int | None:
-    """The number of elements, if it is known."""
     shape = shape_of(value)
     return None if DYNAMIC in shape else prod(shape)
 

@@ -275,7 +275,6 @@ def divergence(data: Distribution, low: float, high: float, levels: Levels) -> f
 
 
 def _edges(amounts: NDArray[Any]) -> NDArray[np.float64]:
-    """The sum of amounts up to the left and the right edge of each bin."""
     right = np.cumsum(amounts, dtype=np.float64)
     return np.ravel(np.column_stack((right - amounts, right)))
 

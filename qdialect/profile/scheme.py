@@ -172,7 +172,6 @@ def block_matrix(
 
 
 def _middle(storage: Storage, low: float) -> int:
-    """The code of zero in a symmetric scheme."""
     if storage.min < 0 < storage.max:
         return 0
     return storage.min if low >= 0 else (storage.min + storage.max + 1) // 2

@@ -236,7 +236,6 @@ def _row_codes(line: NDArray[np.float32], row: int) -> tuple[NDArray[Any], NDArr
 
 
 def _union(a: Sketch, b: Sketch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The bins of both, ascending, each once."""
     codes, counts = np.concatenate((a.codes, b.codes)), np.concatenate((a.counts, b.counts))
     # Stable sorting of two ascending runs is one pass.
     order = np.argsort(codes, kind="stable")

@@ -360,7 +360,6 @@ def _inside(storage: Storage, own: Storage) -> bool:
 
 
 def _common(a: Storage, b: Storage) -> Storage | None:
-    """The codes that two storages of one type have both."""
     if a.spelling != b.spelling or a.quantile != b.quantile:
         return None
     low, high = max(a.min, b.min), min(a.max, b.max)

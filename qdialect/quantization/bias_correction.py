@@ -139,7 +139,6 @@ class _Beside:
 
 
 def _share(name: str) -> str:
-    """The name of what says how much a sample counts in a mean."""
     return f"{name}: share"
 
 

@@ -239,13 +239,11 @@ def _chosen(
 
 
 def _spread(column: Array | float, count: int, size: int, rows: int) -> Array:
-    """A number of each block as one of each weight."""
     listed = np.broadcast_to(column, (rows * count, 1)).reshape(rows, count)
     return np.repeat(np.asarray(listed, np.float64), size, axis=1)
 
 
 def _pairs(grid: Grid) -> list[tuple[float, int]]:
-    """Scale and zero point of each block."""
     steps = grid.steps.reshape(-1).tolist()
     zeros = np.broadcast_to(grid.zeros, grid.steps.shape).reshape(-1).tolist()
     return [(step, int(zero)) for step, zero in zip(steps, zeros, strict=True)]

@@ -170,7 +170,6 @@ def _codes(values: Values, op: Operation, acc: Accumulator) -> tuple[NDArray[Any
 
 
 def _sums(values: Values, params: QParams) -> Sums:
-    """What the target adds up products of codes with such weights in."""
     storage = params.storage
     asked = _asked((1, 1), QParams.per_tensor(storage, 1.0, zero_of(storage), "f32"))
     kind = values.ctx.target.sums(asked, [None, params], [None])

@@ -377,7 +377,6 @@ class _Assignment:
         return sum_type(op, self.grids, self.session.target)
 
     def _remark_on(self, op: Operation, found: Weights, sums: Sums) -> None:
-        """Keep what was done to weights, so that their sums fit."""
         if found.enlarged:
             self.grids.reranged[op] = (
                 f"{found.enlarged} of {len(found.codes)} channels would leave sums in "
@@ -661,6 +660,5 @@ def sum_type(op: Operation, grids: Grids, target: Target) -> SumType:
 
 
 def _stored(codes: NDArray[Any], params: QParams) -> NDArray[Any]:
-    """Codes in the integer type that constants hold them in."""
     width = max(8, params.storage.width)
     return codes.astype(np.dtype(f"{'i' if params.storage.signed else 'u'}{width // 8}"))

@@ -44,7 +44,6 @@ class PortDomains:
         return self._within(self._target.port_domains(op.name, index, result=True))
 
     def _within(self, domains: Domains) -> Domains:
-        """Domains, met with what the target's hook seems to take."""
         if not self._probed:
             return domains
         met = (a.meet(b) for a in domains for b in self._probed)

@@ -239,7 +239,6 @@ class _Statement:
     def _beside(
         self, above: Operation, op: Operation, costs: Mapping[tuple[Precision, Precision], int]
     ) -> None:
-        """Add what the states of two ops cost together."""
         m, n = self.numbers[above], self.numbers[op]
         table = [[costs.get((one, other), 0) for other in self.states[n]] for one in self.states[m]]
         self.problem.pairs.append((m, n, table))
@@ -281,7 +280,6 @@ class _Statement:
                     self._beside(above, op, known)
 
     def _executed_with(self, op: Operation, state: Precision) -> Operation | None:
-        """The nearest op above that has a time in a state."""
         above = self._above(op)
         while above is not None and self._time(above, state) is None:
             above = self._above(above)

@@ -57,7 +57,6 @@ def _probed(target: Target, storage: Storage) -> Domain | None:
 
 
 def _takes(target: Target, storage: Storage, scale: float, zero: int) -> bool:
-    """Whether the target takes a ReLU of such codes."""
     kind = TensorType(UniformType(QParams.per_tensor(storage, scale, zero)), [1, 8, 8, 8])
     op = ReluOp(create_ssa_value(kind))
     refused = target.refuses(op, [kind], [kind])

@@ -428,14 +428,12 @@ class _Function:
 
 
 def _put(op: Operation, value: SSAValue) -> None:
-    """Put a value in the place of an op."""
     op.results[0].replace_all_uses_with(value)
     op.detach()
     op.erase()
 
 
 def _range(params: QParams) -> Range:
-    """The numbers that codes stand for."""
     low, high = params.storage.min, params.storage.max
     pairs = zip(params.scale_list(), params.zero_point_list(), strict=True)
     return max_of_channels([Range((low - zero) * s, (high - zero) * s) for s, zero in pairs])

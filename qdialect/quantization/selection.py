@@ -191,7 +191,6 @@ class Selection:
             self._look_below(argument)
 
     def _sweep_down(self) -> None:
-        """Drop ops that would need a separate quantize on a float operand."""
         for op, behavior in list(self.ops.items()):
             if behavior.has_weights or behavior.commutes:
                 continue
@@ -220,7 +219,6 @@ class Selection:
         self._below[value] = found
 
     def _at_hand(self, value: SSAValue) -> bool:
-        """Whether codes of a value exist anyway."""
         owner = value.owner
         if not isinstance(owner, Operation) or owner in self.ops or isinstance(owner, DCastOp):
             return True

@@ -192,7 +192,6 @@ class Measurement:
                 yield value_name(keys[0]), _Source(Rounded.VALUE, op, value)
 
     def _rounded(self, argument: SSAValue, known: Environment) -> Environment:
-        """An argument rounded to its codes and back, in floats."""
         number, params = self._parts.numbers[argument], self._grids.qparams[argument]
         array, storage = known[number], params.storage
         scale, zero = params.scale_list()[0], params.zero_point_list()[0]
@@ -212,7 +211,6 @@ class Measurement:
                     new.update(part.run(run, {n: a for n, a in taken.items() if a is not None}))
 
     def _outputs(self, changed: Sequence[Environment]) -> list[Arrays]:
-        """The outputs of the function by sample, by name, constants left out."""
         returned = self._parts.returned
         return [
             {name: new[n] if n in new else known[n] for name, n in returned.items()}

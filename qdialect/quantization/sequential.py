@@ -160,7 +160,6 @@ def shifted_rows(rows: Array, both: Halves, centered: bool) -> Array:
 
 
 def _stride(columns: Floats, times: int) -> int:
-    """Every how manieth of so many times the columns is kept."""
     groups, depth, positions = columns.shape
     most = min(max(_VECTORS, 4 * depth), _KEPT_BYTES // (4 * groups * depth))
     return max(positions * times // max(most, 1), 1)

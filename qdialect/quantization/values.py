@@ -379,7 +379,6 @@ class Values:
 def _evaluator(
     op: Operation, behavior: Behavior
 ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]] | None:
-    """The function of an elementwise op on one operand, on numbers."""
     pointwise, arithmetic = behavior.pointwise, behavior.arithmetic
     if pointwise is not None:
         return lambda x: pointwise(op, x)

@@ -372,7 +372,6 @@ class WeightRounding:
 
 
 def _name(each: SharedWeights, numbers: Mapping[Operation, int], whole: blake2b) -> str:
-    """A name of all that the codes of some weights depend on."""
     hasher = whole.copy()
     said = [numbers[op] for op in each.ops], each.constant.qparams, each.centered
     hasher.update(repr(said).encode())

@@ -57,7 +57,6 @@ class LayerError:
 
 
 def _cell(label: str, names: Sequence[str]) -> list[Any]:
-    """A cell that leads to an op of the graph."""
     return [label, list(names)]
 
 

@@ -526,7 +526,6 @@ def _is_float(kind: Attribute) -> bool:
 
 
 def _is_shift(source: QParams, result: QParams) -> bool:
-    """Whether every scale ratio is a power of two."""
     above, below = source.scale_list(), result.scale_list()
     count = max(len(above), len(below))
     pairs = ((above[i % len(above)], below[i % len(below)]) for i in range(count))

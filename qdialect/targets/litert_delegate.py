@@ -69,7 +69,6 @@ def refusal(op: Operation) -> Reason | None:
 
 
 def _unpacked(op: Operation) -> Reason | None:
-    """Taken if XNNPACK takes all that reads it."""
     for use in op.results[0].uses:
         if use.operation.name == NODE and refusal(use.operation) is not None:
             return Reason("users", "an op reads it that XNNPACK does not take")

@@ -167,7 +167,6 @@ def _tied(node: Node, statement: Statement) -> Iterator[Breach]:
 
 
 def _copied(operand: int) -> Rule:
-    """An operand whose codes are copied into the result, next to those that are tied to it."""
     law = Statement("copies", "copies", "copies", (operand,))
     return lambda node: _tied(node, law)
 

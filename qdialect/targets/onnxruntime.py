@@ -71,7 +71,6 @@ _BETTER_IN_PIECES = frozenset(
 
 
 def _summed(op: Operation) -> float:
-    """Products per element of the result of a transposed convolution."""
     weight, v = shape_of(op.operands[1]), cast("NNOp", op).values
     return weight[0] // v["groups"] * prod(weight[2:]) / prod(v["strides"])
 
@@ -100,7 +99,6 @@ class _OnnxRuntime(Target):
     measured: PriceTable = field(default_factory=lambda: shipped_prices("onnxruntime"))
 
     def _prices(self, op: Operation) -> Prices:
-        """The prices measured at the size nearest to the op's."""
         return self.measured.near(_size(op))
 
     def with_prices(self, prices: PriceTable) -> _OnnxRuntime:

@@ -62,7 +62,6 @@ def takes_bias_alone(op: Operation) -> bool:
 
 
 def _takes_bytes(op: Operation) -> bool:
-    """Whether both sides of a product are dequantized bytes, what varies on one scale."""
     x, w = (_params(value) for value in op.operands[:2])
     if x is None or w is None or not x.is_per_tensor:
         return False
@@ -70,7 +69,6 @@ def _takes_bytes(op: Operation) -> bool:
 
 
 def _params(value: SSAValue) -> QParams | None:
-    """The qparams of the codes that a float is dequantized from."""
     owner = value.owner
     element = quant_element(owner.input.type) if isinstance(owner, DCastOp) else None
     return None if element is None else element.qparams

@@ -115,7 +115,6 @@ def _broadcastable(op: Operation) -> None:
 
 
 def _resolvable(op: Operation) -> None:
-    """Shapes come from ops that compute shapes."""
     for operand in op.operands:
         if operand.type.name == "tosa.shape" and not isinstance(operand.owner, Operation):
             raise VerifyException("shape operand is not compile time resolvable")

@@ -109,7 +109,6 @@ class NumericsCheck(Instrumentation):
             self._transfer(function)
 
     def _transfer(self, function: FuncOp) -> None:
-        """Convert the inputs of a user to the types that the function now takes."""
         symbol = function.sym_name.data
         if symbol in self._inputs:
             types = _named(self._before, symbol).function_type.inputs.data

@@ -331,7 +331,6 @@ class BudgetedLoop(Loop):
         return self.outcomes[name]
 
     def _loss(self, name: str) -> float:
-        """Noise over signal of the worst part."""
         db = self.tried[name].quality.worst_db
         return min(10 ** (-db / 10), _WORST) if db > -math.inf else _WORST
 

@@ -556,7 +556,6 @@ def attributed(function: FuncOp, ctx: QContext, nodes: Sequence[NodeTime]) -> di
 
 
 def _whole(name: str) -> str:
-    """The key of the op that a piece is of."""
     return name.rpartition("/")[0]
 
 

@@ -910,7 +910,6 @@ def _at_least_ties(contract: str) -> str:
 
 
 def _in_litert(kernels: str) -> str:
-    """Where a TFLite file runs."""
     return f"in LiteRT ({kernels})"
 
 
@@ -947,14 +946,12 @@ _ROUND = frozenset({"nn.round", "nn.floor", "nn.ceil"})
 
 
 def _computed(value: SSAValue) -> AnyFloat | None:
-    """The type of floats that an op other than a dequantize computes."""
     kind, owner = element_type(value.type), value.owner
     is_read = not isinstance(owner, Operation) or isinstance(owner, ConstantOp | DCastOp)
     return kind if isinstance(kind, AnyFloat) and not is_read else None
 
 
 def _apart(found: Sequence[Difference]) -> str:
-    """How far the worst of several outputs is off."""
     share = max(difference.share_differing for difference in found)
     least = min(difference.sqnr_db for difference in found)
     return f"up to {share:.2%} of an output's elements differ ({least:.1f} dB)"

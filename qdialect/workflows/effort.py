@@ -228,7 +228,6 @@ class _Search:
         return None if found is None else _Planned(rewrite, base, copy, found)
 
     def _statistics(self) -> Statistics:
-        """Those of the best model so far."""
         model = self.best.model
         if self._known is None or self._known[0] is not model:
             found = measured(model.module, model.ctx, self.effort.seen, self.effort.engine)

@@ -348,7 +348,6 @@ def _is_followed(value: SSAValue, shape: Shape | None) -> bool:
 
 
 def _is_settled(value: SSAValue) -> bool:
-    """Whether the type tells what is known."""
     shape = _shape(value)
     return shape is not None and DYNAMIC not in shape and not _is_followed(value, shape)
 
@@ -378,7 +377,6 @@ def _arrays(op: Operation, operands: Sequence[Known]) -> list[Array]:
 
 
 def _sizes(operands: Sequence[Known]) -> list[int]:
-    """All extents of operands, and how many elements each has."""
     shapes = [known.shape for known in operands if known.shape is not None]
     return [n for shape in shapes for n in (*shape, prod(shape))]
 

@@ -95,7 +95,6 @@ class InterfaceCodes:
 def _coded(
     kinds: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None
 ) -> Iterator[tuple[int, tuple[Attribute, Mapping[str, Attribute]]]]:
-    """The places that are codes and were floats, with their types and attributes."""
     for place, (kind, entry) in enumerate(zip(kinds, attributes or (), strict=False)):
         if FLOAT_TYPE in entry.data and quant_element(kind) is not None:
             yield place, (kind, entry.data)

@@ -146,7 +146,6 @@ def _said(error: Exception) -> str:
 
 
 def _place(function: Function, error: Exception) -> str:
-    """Where in the user's file it failed."""
     file = getsourcefile(function) if callable(function) and hasattr(function, "__code__") else None
     lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
     return f" (line {lines[-1]} of {file})" if lines else ""

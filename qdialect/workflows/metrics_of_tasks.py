@@ -240,7 +240,6 @@ def _are_corners(expected: Sequence[Arrays], name: str) -> bool:
 
 
 def _corners(boxes: Array) -> Array:
-    """Boxes by their middles and sizes as those by their corners."""
     middle, half = boxes[..., :2], boxes[..., 2:] / 2
     return np.concatenate([middle - half, middle + half], axis=-1)
 
@@ -360,7 +359,6 @@ def _embeddings(feeds: Sequence[Arrays], outputs: Sequence[Arrays], name: str) -
 
 
 def _mask(feed: Arrays, shape: Sequence[int]) -> Array:
-    """Which positions count, by an input that is called a mask."""
     for name, array in feed.items():
         if "mask" in name.lower() and array.shape == tuple(shape):
             return array != 0
@@ -372,7 +370,6 @@ def _similarities(rows: Array) -> Array:
 
 
 def _ranks(values: Array) -> Array:
-    """Ranks, equal values having the mean of theirs."""
     unique, where, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     assert len(unique) == len(counts)

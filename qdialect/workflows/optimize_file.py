@@ -195,7 +195,6 @@ class FileOptimization:
 
     @property
     def _leaves_litert(self) -> bool:
-        """Whether a TFLite file becomes something that other kernels run."""
         return self.source.suffix in TFLITE and self.is_onnx
 
     def _refuse_source(self, model: Model) -> None:

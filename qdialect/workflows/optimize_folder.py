@@ -197,7 +197,6 @@ class FolderOptimization:
 
 
 def _cores() -> Sequence[int]:
-    """The cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return range(os.cpu_count() or 1)

@@ -90,7 +90,6 @@ class Quantized:
 
 
 def _both(first: Correct, second: Correct, selection: Selection, grids: Grids) -> None:
-    """What changes constants, one after the other."""
     first(selection, grids)
     second(selection, grids)
 
@@ -337,7 +336,6 @@ class Quantization:
         return data, trial, _others(len(data), [*trial, *held_out(len(data))])
 
     def _without_trial_samples(self, model: Model) -> Profile:
-        """The profile of a float model, without what ways are tried on."""
         data, _, rest = self._parts()
         start = new_profile(model, Settings(self._engine()))
         return calibrate(model, data, start, rest, watch=self.watch)

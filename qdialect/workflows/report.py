@@ -212,7 +212,6 @@ def _profiled(before: Model, after: Model, profile: Profile) -> list[Histogram]:
 
 
 def _storage(kind: str) -> str:
-    """The storage in the text of a quantized type."""
     return kind.partition("<")[2].partition(":")[0]
 
 

@@ -251,7 +251,6 @@ def _append(path: Path, found: Sensitivity) -> None:
 
 
 def _without(recipe: Recipe) -> dict[str, Any]:
-    """The fields of a recipe whose text is the same in every process."""
     shown = {name: getattr(recipe, name) for name in recipe.__dataclass_fields__}
     del shown["keep_float"], shown["plan"]
     return shown

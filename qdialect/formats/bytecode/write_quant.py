@@ -60,7 +60,6 @@ def _integer(storage: Storage) -> IntegerType:
 
 
 def _storage(writer: Numbering, storage: Storage) -> bytes | None:
-    """Flags and storage type."""
     if storage.quantile is not None:
         return None
     kind = _float(storage.keyword) if storage.is_float else _integer(storage)

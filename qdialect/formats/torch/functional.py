@@ -119,7 +119,6 @@ class _Rewriting:
         return replace(self._program, graph=graph, outputs=outputs)
 
     def _output(self, output: Output) -> Output:
-        """An output with the value that it has in the end, under the name that it had."""
         name = output.value.name if isinstance(output.value, Ref) else ""
         return output._replace(value=self._renamed(output.value), target=output.target or name)
 
@@ -307,7 +306,6 @@ class _Rewriting:
 
 
 def _names(node: Node) -> list[str]:
-    """The names of the results that there are."""
     return [name for name in node.names if name is not None]
 
 
@@ -319,7 +317,6 @@ _OUT_OVERLOADS = {"add": "Tensor", "sub": "Tensor", "mul": "Tensor", "div": "Ten
 
 
 def _pure(node: Node) -> str:
-    """The op that gives what this one writes."""
     _, name, overload = node.target.split(".")
     if overload.endswith("out"):
         pure = overload.removesuffix("out").rstrip("_") or _OUT_OVERLOADS.get(name, "default")

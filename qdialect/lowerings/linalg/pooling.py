@@ -42,8 +42,6 @@ def _extremum(params: QParams, largest: bool) -> Compute:
 
 
 def _sum(params: QParams) -> Compute:
-    """The sum so far plus a code less its zero point."""
-
     def compute(body: Body, v: Sequence[SSAValue]) -> SSAValue:
         return body.add(arith.AddiOp(v[-1], stepped(body, v[0], params)))
 

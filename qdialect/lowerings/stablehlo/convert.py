@@ -117,6 +117,5 @@ class ConvertNnToStablehlo(ModulePass):
 
 
 def _as_it_is(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
-    """Values have quantized types there too, if these can be said."""
     supported_qparams(params)
     return value

@@ -125,6 +125,5 @@ class ConvertNnToTflite(ModulePass):
 
 
 def _as_it_is(e: Emitter, value: SSAValue, params: QParams) -> SSAValue:
-    """Values have quantized types there too, if these can be said."""
     e.element(params)
     return value

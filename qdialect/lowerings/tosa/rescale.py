@@ -222,7 +222,6 @@ def _rescale(
 
 
 def _as_signed(number: int, width: int) -> int:
-    """The bits of an unsigned number as those of a signed one."""
     return number - (1 << width) if number >= 1 << (width - 1) else number
 
 

@@ -115,7 +115,6 @@ def _contract(op: Operation, params: QParams) -> Contract:
 
 
 def _is_power_of_two(params: QParams) -> bool:
-    """Whether the type that is computed in holds scales and reciprocals, all powers of two."""
     kind = np.finfo(COMPUTED_IN.get(params.expressed, "float32"))
     scales = params.scale_list()
     return all(

@@ -186,7 +186,6 @@ class IntegerizeOp(Rule[_Computed]):
         return refuse_types(self.session, match.behavior, match.op, operands, types)
 
     def _keeps_qparams(self, match: _Computed, operands: Sequence[SSAValue]) -> bool:
-        """Whether an op with tied ports takes what it is to give."""
         tied = [operands[i] for i in tied_operands(match.op, match.behavior)]
         params = [q for v in tied if (q := qparams_of(v)) is not None]
         results = [qparams_of(match.cast.result)]

@@ -429,7 +429,6 @@ def dequantize(codes: Array, value: SSAValue) -> Array | Refusal:
 
 
 def _widened(array: Array, name: str) -> Array:
-    """Stored floats as numbers one can compute with."""
     if name == "bf16":
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array.astype(_FLOATS[name], copy=False)

@@ -115,7 +115,6 @@ def numbers_of(value: SSAValue, session: QContext) -> NDArray[Any] | None:
 
 
 def _stored(value: SSAValue) -> SSAValue:
-    """The codes of a dequantized constant."""
     owner = value.owner
     return owner.input if isinstance(owner, DCastOp) and constant_of(owner.input) else value
 
@@ -126,7 +125,6 @@ a fully connected op with a bias."""
 
 
 def _source(value: SSAValue) -> SSAValue:
-    """The codes that a value is rescaled from, if it is."""
     return value.owner.operands[0] if isinstance(value.owner, RescaleOp) else value
 
 
@@ -258,7 +256,6 @@ def _alone(pieces: Mapping[str, Sequence[Piece]]) -> dict[str, list[Piece]]:
 
 
 def _rescaled(value: SSAValue) -> SSAValue:
-    """What gives a result the qparams that it is to have, and so has its key."""
     use, op = value.first_use, value.owner
     is_end = use is None or not value.has_one_use() or not isinstance(use.operation, RescaleOp)
     named = isinstance(op, Operation) and KEY in op.attributes
@@ -305,7 +302,6 @@ def _is_closed(
 
 
 def _is_slice(op: Operation, arguments: Container[SSAValue]) -> bool:
-    """Whether an op takes one index of an operand of the composite."""
     if isinstance(op, SqueezeOp) and isinstance(op.operands[0].owner, SliceOp):
         op = op.operands[0].owner
     return isinstance(op, SliceOp) and op.operands[0] in arguments
@@ -641,7 +637,6 @@ class Matching:
 
 
 def _has_more(pattern: Operation | Block, op: Operation) -> bool:
-    """Whether a product is part of an op with a bias."""
     return isinstance(pattern, FullyConnectedOp) and len(op.operands) > len(pattern.operands)
 
 
@@ -713,7 +708,6 @@ def _undone(op: Operation, value: SSAValue) -> Move | None:
 
 
 def _without_ones(pattern: SSAValue, value: SSAValue) -> Move | None:
-    """How a constant that is added is the operand of fewer dimensions, if it is."""
     shape, more = shape_of(value), len(shape_of(value)) - len(shape_of(pattern))
     fits = isinstance(pattern, BlockArgument) and more > 0 and {*shape[:more]} == {1}
     return Move(shape[more:]) if fits and constant_of(_stored(value)) is not None else None

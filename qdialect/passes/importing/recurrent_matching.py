@@ -96,7 +96,6 @@ def _states(kind: type[RecurrentOp]) -> Sequence[Sequence[bool]]:
 
 
 def _expect(value: SSAValue, *kinds: type[Operation]) -> Operation:
-    """The op of one of these kinds that makes a value, before it is rounded."""
     owner = unrounded(value).owner
     if not isinstance(owner, kinds):
         raise _NoLayerError
@@ -265,7 +264,6 @@ class _Reader:
         FoldConstants(numerics="ties").apply(self.session.clone(), ModuleOp([function]))
 
     def _pairs(self, final: SSAValue) -> Iterator[tuple[SSAValue, SSAValue]]:
-        """The hidden states of the form and of the graph, in the order of time."""
         assert isinstance(final.owner, ConcatOp)
         for index, columns in enumerate(zip(_columns(final.owner), self.columns, strict=True)):
             steps = list(zip(*columns, strict=True))

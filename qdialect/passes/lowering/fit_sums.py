@@ -135,7 +135,6 @@ class FitSums(Rule[Unproven]):
         return refusal
 
     def _has_channels(self, found: Products) -> bool:
-        """Whether the weights may have a scale per channel, as far as the op knows."""
         allowed = found.behavior.operand_port(found.acc.rhs).axes
         return allowed is None or found.acc.rhs_axis(found.op) in allowed(found.op)
 

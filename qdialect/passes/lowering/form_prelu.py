@@ -88,7 +88,6 @@ class PReluToProduct(Rule[Operation]):
 
 
 def _is_finite(params: QParams) -> bool:
-    """Whether all codes mean numbers of the expressed type."""
     low, high = params.storage.full_range
     far = max(max(abs(low - z), abs(high - z)) for z in params.zero_point_list())
     return far * max(params.scale_list()) < _LARGEST.get(params.expressed, 0.0)

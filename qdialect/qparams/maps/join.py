@@ -199,7 +199,6 @@ def _common(sizes: Sequence[int]) -> int:
 
 
 def _common_blocks(parts: Sequence[ParameterArray]) -> Shape:
-    """Per dimension the largest block that divides every part's."""
     return tuple(
         gcd(*blocks) if blocks[0] != DYNAMIC else DYNAMIC
         for blocks in zip(*(part.blocks for part in parts), strict=True)

@@ -314,7 +314,6 @@ def _array(number: Number | Array) -> Array:
 
 
 def _is_one_step(op: Operation, formula: Expression) -> bool:
-    """Whether a function of one operand is what libraries have, as exp is."""
     x = Traced.exactly(np.ones(1))
     return [parent for parent, _ in formula(op, [x]).parents] == [x]
 

@@ -126,7 +126,6 @@ def _as_read(blocks: Blocks, readers: Sequence[Reader]) -> Blocks:
 
 
 def _loss(changes: Sequence[Ordered], readers: Sequence[Reader], costs: Costs) -> float:
-    """What rounding the weights of readers would cost after changes."""
     known = {**costs.known, **_permuted(changes, readers, costs.known)}
     after = costs.afterwards(known, permuted_constants(changes, costs.ctx))
     terms = [(reader, _terms(reader, after)) for reader in readers]

@@ -94,7 +94,6 @@ def _best(mixable: Mixable, costs: Costs) -> Rotated:
 
 
 def _rotation(block: Block, random: np.random.Generator) -> Array:
-    """One of those that may mix a block."""
     keeps_ones = block.matrices is Matrices.KEEPING_ONES
     return (rotation_keeping_ones if keeps_ones else random_rotation)(len(block.classes), random)
 

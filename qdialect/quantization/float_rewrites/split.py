@@ -101,7 +101,6 @@ class Split(FloatRewrite[Doubled]):
 
 
 def _spare(count: int) -> int:
-    """How many of so many channels may be there twice."""
     return -(-(count + ceil(SHARE * count)) // TOGETHER) * TOGETHER - count
 
 

@@ -97,7 +97,6 @@ def _dim(labels: Labels) -> int | None:
 
 
 def _counts(labels: Labels, chosen: Sequence[int]) -> NDArray[np.int64]:
-    """How often each place will be there."""
     return 1 + np.isin(np.abs(labels.reshape(-1)), chosen).astype(np.int64)
 
 

@@ -296,7 +296,6 @@ def along(found: Channels, dims: list[int]) -> tuple[Array, Array, Array]:
 
 
 def _spread(vector: Array, labels: Labels, axis: int) -> Array:
-    """Numbers of channels along a dimension, in equal parts over what the labels tell apart."""
     if labels.shape[axis] == 1:
         vector = vector.sum(keepdims=True)
     shape = [-1 if d == axis else 1 for d in range(labels.ndim)]
@@ -314,7 +313,6 @@ def _rows_alike(index: Labels) -> Iterator[tuple[Labels, Labels]]:
 
 
 def _blocks(count: int, block: int) -> Iterator[slice]:
-    """Parts of a row that have a scale of their own."""
     size = block or count
     for start in range(0, count, size):
         yield slice(start, start + size)

@@ -73,7 +73,6 @@ def _short(r: Raiser, x: Raised, order: Order) -> SSAValue:
 
 
 def _inverse(order: Order) -> Order:
-    """Of each dimension of the value, the one of StableHLO."""
     return tuple(order.index(d) for d in range(len(order)))
 
 

@@ -275,7 +275,6 @@ def _is_hybrid(x: Raised, w: Raised) -> bool:
 
 
 def _as_floats(r: Raiser, w: Raised) -> Constant:
-    """A weight of codes as the floats that they stand for."""
     r.remark("weight-only", "its weights are taken as floats, and its operand as it is")
     source = w.source if isinstance(w, Constant) else None
     if w.array is None:

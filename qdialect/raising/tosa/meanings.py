@@ -327,7 +327,6 @@ def width_of(kind: Attribute) -> int:
 
 
 def _as_float(scale: Fraction) -> float:
-    """The nearest double that a type can have."""
     smallest, largest = Fraction(2) ** -120, Fraction(2) ** 120
     return float(min(max(scale, smallest), largest))
 

@@ -59,7 +59,6 @@ def _defined(value: SSAValue, name: str) -> Operation | None:
 
 
 def _shifted(value: SSAValue, by: int, session: QContext) -> SSAValue | None:
-    """What is shifted right by so many bits, zeros coming in."""
     shift = _defined(value, "logical_right_shift")
     if shift is None:
         return None

@@ -187,7 +187,6 @@ def _smaller(a: Doubles, b: Doubles) -> Array:
 
 
 def _larger_number(a: Doubles, b: Doubles) -> Array:
-    """The other one of a NaN."""
     return np.where(np.isnan(a), b, np.where(np.isnan(b), a, _larger(a, b)))
 
 

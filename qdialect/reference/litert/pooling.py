@@ -48,7 +48,6 @@ def _mean(sums: Array, counts: Array) -> Array:
 def _maximum(
     op: Operation, operands: Sequence[Array], evaluation: Evaluation
 ) -> list[Array] | None:
-    """The largest code of each window."""
     if all_quantized(op, operands, operands[0].ndim) is None:
         return None
     return max_pool(op, operands, evaluation)

@@ -30,8 +30,6 @@ def _next_after(call: Call, operands: Sequence[Array]) -> list[Array]:
 
 
 def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    """A function of Python's floats on each element."""
-
     def on_array(x: Array) -> Array:
         return np.array([function(v) for v in x.reshape(-1).tolist()], np.float64).reshape(x.shape)
 

@@ -80,7 +80,6 @@ def _real_dynamic_slice(call: Call, operands: Sequence[Array]) -> list[Array]:
 
 
 def _clamped(starts: Sequence[Array], sizes: Sequence[int], shape: Sequence[int]) -> list[int]:
-    """Start indices moved so that the slice is inside."""
     bounds = zip(starts, sizes, shape, strict=True)
     return [min(max(int(start), 0), n - size) for start, size, n in bounds]
 

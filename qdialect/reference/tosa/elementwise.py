@@ -105,7 +105,6 @@ def _right_shift(op: Operation, operands: Sequence[Array], evaluation: Evaluatio
 def _logical_right_shift(
     op: Operation, operands: Sequence[Array], evaluation: Evaluation
 ) -> list[Array]:
-    """Zeros come in."""
     a, b = broadcast_ranks([longs(x) for x in operands])
     return result(
         op, _unsigned(a, width_of(op.operands[0].type)) >> b.astype(np.uint64), evaluation
@@ -113,7 +112,6 @@ def _logical_right_shift(
 
 
 def _unsigned(x: Array, width: int) -> Array:
-    """The lowest bits as an unsigned number."""
     return x.astype(np.uint64) & np.uint64((1 << width) - 1)
 
 
@@ -125,7 +123,6 @@ def _truncated(a: Array, b: Array) -> Array:
 
 
 def _clz(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    """Leading zeros."""
     width = width_of(op.operands[0].type)
     bits, count = _unsigned(longs(operands[0]), width), np.full(operands[0].shape, width)
     for place in range(width):

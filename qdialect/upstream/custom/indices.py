@@ -71,7 +71,6 @@ class DynamicIndexList(CustomSyntax):
 
 
 def _parts(arguments: Sequence[Directive | str]) -> tuple[str, str]:
-    """The names of the operands and of the integers."""
     (operands,) = [part.names[0] for part in arguments if isinstance(part, Operands)]
     (static,) = [part.kind.name for part in arguments if isinstance(part, PropertyValue)]
     return operands, static

@@ -77,7 +77,6 @@ class WordDictionary(CustomSyntax):
 
 
 def _is_word(parser: Parser, kind: Property) -> bool:
-    """Whether a word of an enumeration is next."""
     word = parser._current_token.kind is MLIRTokenKind.BARE_IDENT
     return word and kind.kind in ("dialect", "keyword")
 

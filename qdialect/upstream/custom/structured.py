@@ -38,7 +38,6 @@ def _property(arguments: Sequence[Directive | str]) -> str:
 
 
 def _scalars(state: Reading) -> list[Attribute]:
-    """The types of the elements of all operands."""
     types = [kind for value in state.row.operands for kind in state.types_of(value.name)]
     shaped = (TensorType, MemRefType)
     return [

@@ -33,7 +33,6 @@ def axis_of(kind: Attribute) -> int | None:
 
 
 def _pairs(kind: Attribute) -> list[tuple[float, int]]:
-    """Scales with their zero points."""
     params = params_of(kind)
     return list(zip(params.scale_list(), params.zero_point_list(), strict=True))
 

@@ -154,7 +154,6 @@ def _dynamic_iota(v: View) -> Results:
 
 
 def _resized(v: View, name: str) -> Results:
-    """The shape that an operand has, if it is a constant."""
     sizes = v.sizes(name)
     at_least(0, name, sizes or ())
     return None if sizes is None else [Inferred(sizes)]

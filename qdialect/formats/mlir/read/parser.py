@@ -408,7 +408,6 @@ class MLIRParser(AttributeReader):
         return super()._parse_of_known_dialect(name, is_type)
 
     def _read_definition(self, name: str) -> None:
-        """Read the definition of an alias that stands further down, and come back."""
         back = self.pos
         self._resume_from(self._unread_aliases.pop(name))
         self._parse_alias_def()

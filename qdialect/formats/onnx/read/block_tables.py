@@ -74,6 +74,5 @@ def gather(imp: Importer, node: Node) -> Results:
 
 
 def _halves(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """The codes that are two to a byte, in rows."""
     low, high = array & 15, array >> 4
     return np.stack([low, high], axis=2).reshape(len(array), -1).astype(np.uint8)

@@ -83,7 +83,6 @@ def load_model(
 
 
 def _without_functions(loaded: LoadedModel) -> ModelProto:
-    """The model with its local functions inlined."""
     checker = package("onnx.checker")
     try:
         return inlined(loaded.model, loaded.where())

@@ -154,7 +154,6 @@ def _on_grid(imp: Importer, node: Node, grid: Grid) -> Results:
 def _element(
     imp: Importer, node: Node, grid: Grid, scale: Array, zero: Array | None
 ) -> UniformType | None:
-    """The type of the codes, if there is one."""
     shape = shape_of(imp.type_of(node.input(0)))
     if grid.storage is None or shape is None:
         return None

@@ -45,7 +45,6 @@ def _alias(s: Symbols, node: Node) -> Numbers | None:
 
 
 def _cast(s: Symbols, node: Node) -> Numbers | None:
-    """Between integers that hold any extent."""
     return s.numbers(node.input(0)) if node.get("to", 0) in (6, 7) else None
 
 
@@ -175,7 +174,6 @@ def _negated(s: Symbols, node: Node) -> Numbers | None:
 
 
 def _product(s: Symbols, node: Node) -> Numbers | None:
-    """Of a vector, all of it."""
     x, axes = s.numbers(node.input(0)), s.axes(node)
     if x is None or x.ndim != 1 or axes is None or axes not in ((), (0,), (-1,)):
         return None

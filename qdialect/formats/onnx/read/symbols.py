@@ -262,7 +262,6 @@ def _filled(s: Symbols, node: Node) -> Known | None:
 
 
 def _resize(s: Symbols, node: Node) -> Known | None:
-    """To sizes of all dimensions."""
     sizes = None if node.get("axes", None) else s.numbers(node.input(3))
     keeps = node.get("keep_aspect_ratio_policy", "stretch") != "stretch"
     return None if sizes is None or keeps else list(sizes.reshape(-1))

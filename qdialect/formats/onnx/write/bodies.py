@@ -198,7 +198,6 @@ def _interface(graph: GraphProto) -> Iterator[ValueInfoProto]:
 
 
 def _defined(graph: GraphProto) -> Iterator[str]:
-    """The names a graph gives to values, those inside of it left out."""
     yield from (v.name for v in _interface(graph))
     yield from (t.name for t in graph.initializer)
     for node in graph.node:

@@ -274,7 +274,6 @@ def _dtype(value: SSAValue) -> Any:
 
 
 def _is_bits(value: SSAValue) -> bool:
-    """Whether the interpreter holds the bits of a small float."""
     element = element_type(value.type)
     return isinstance(element, AnyFloat) and element.bitwidth <= 8
 

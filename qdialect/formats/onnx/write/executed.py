@@ -102,7 +102,6 @@ def _bodies(node: Any) -> list[Any]:
 
 
 def _types(graph: Any) -> dict[str, int]:
-    """The element types that the graph states, by name."""
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     for entry in (*graph.input, *graph.value_info, *graph.output):
         if entry.type.HasField("tensor_type"):

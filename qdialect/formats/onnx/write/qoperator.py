@@ -177,7 +177,6 @@ def is_absorbed(op: RescaleOp, runtime: Version) -> bool:
 
 
 def _comes_back(qparams: QParams) -> bool:
-    """Whether codes are the same again when they are dequantized and quantized."""
     return all(2.0**-100 < scale < 2.0**100 for scale in qparams.scale_list())
 
 

@@ -28,7 +28,6 @@ def reduce(op_type: str, axes_since: int) -> Writer:
 
 
 def _is_global_pool(call: Call) -> bool:
-    """Whether this is a pool that the model had, on floats."""
     if GLOBAL_POOL not in call.op.attributes or quant_element(call.op.operands[0].type):
         return False
     spatial = range(2, len(shape_of(call.op.operands[0])))

@@ -230,7 +230,6 @@ def _identity(path: Path) -> tuple[int, ...] | None:
 
 
 def _files_of(path: Path) -> set[str]:
-    """The files that a model has its weights in."""
     try:
         model = package("onnx").ModelProto.FromString(path.read_bytes() if path.is_file() else b"")
     except (OSError, package("google.protobuf.message").DecodeError):

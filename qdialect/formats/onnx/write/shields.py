@@ -178,7 +178,6 @@ class _Shields:
 
 
 def _casts_of(maker: NodeProto, reader: NodeProto) -> list[NodeProto]:
-    """Those of the two that are casts with the floats between the two on their other side."""
     return [
         node for node, kind in ((maker, _DEQUANTIZE), (reader, _QUANTIZE)) if node.op_type == kind
     ]

@@ -81,7 +81,6 @@ def without(message: Any, left_out: str) -> Any:
 
 
 def _around(message: Any, number: int) -> tuple[bytes, bytes]:
-    """The fields before one and those after it, serialized."""
     before, after = _with(message, number.__gt__), _with(message, number.__lt__)
     return before.SerializeToString(), after.SerializeToString()
 

@@ -28,7 +28,6 @@ _ONNX_COMPARISONS = {
 
 
 def _met(imp: Importer, values: list[SSAValue]) -> list[Extent]:
-    """The extents of values broadcast together."""
     met = broadcast([imp.extents(value) for value in values])
     return [Extent.unknown() if extent is None else extent for extent in met]
 

@@ -57,7 +57,6 @@ def fake_quantize(learned: bool = False) -> Rule:
 
 
 def _is_on(imp: Importer, arguments: Mapping[str, Any]) -> bool:
-    """Whether the switch of the op, if it has one, is on."""
     if "fake_quant_enabled" not in arguments:
         return True
     switch = known(imp, arguments["fake_quant_enabled"])

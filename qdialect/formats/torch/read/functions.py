@@ -192,7 +192,6 @@ def nan_to_num(
 
 
 def _largest(name: str) -> float:
-    """The largest finite number of a float type."""
     import numpy as np
 
     known = {"f16": np.float16, "f32": np.float32, "f64": np.float64}

@@ -40,7 +40,6 @@ def select(imp: Importer, node: Node) -> Results:
 
 
 def _by_size(imp: Importer, node: Node, x: SSAValue, d: int) -> Results:
-    """A place that is a size of the run."""
     place = imp.number(node.arguments["index"])
     if place is None:
         return None

@@ -174,7 +174,6 @@ def _name(argument: object) -> str:
 
 
 def _codes_of(x: SSAValue) -> NodeOp | None:
-    """The node that dequantizes by one scale of the run."""
     node = x.owner
     if not isinstance(node, NodeOp) or node.op_type.data != "DequantizeLinear":
         return None

@@ -129,7 +129,6 @@ def rounded_floats(values: Tensor, rounding: Rounding) -> Tensor:
 
 
 def _sum(a: Tensor, b: Tensor) -> Exact:
-    """a + b, exactly."""
     high = a + b
     part = high - a
     return Exact(high, _finite((a - (high - part)) + (b - part)))

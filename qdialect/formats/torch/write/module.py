@@ -18,12 +18,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from qdialect.behaviors.shapes import shape_of
 from qdialect.dialects.attributes import string_list
 from qdialect.dialects.interface import RESULT_NAMES
-from qdialect.dialects.onnx import NodeOp
+from qdialect.dialects.kept import KeptOp
 from qdialect.dialects.torch import TorchNodeOp
 from qdialect.errors import QError, UnsupportedError, Where
 from qdialect.formats.torch.write import casts
 from qdialect.formats.torch.write.grid import Grid
-from qdialect.formats.torch.write.kept_nodes import kept_layer, torch_layer
+from qdialect.formats.torch.write.kept_nodes import torch_layer
 from qdialect.formats.torch.write.layers import (
     CodesLayer,
     FloatsLayer,
@@ -187,8 +187,6 @@ class ModuleWriter:
     def _layer(self, op: Operation) -> Module:
         if isinstance(op, NNOp):
             return self._computed(op)
-        if isinstance(op, NodeOp):
-            return kept_layer(op, self.weights)
         if isinstance(op, TorchNodeOp):
             return torch_layer(op)
         if isinstance(op, QCastOp | DCastOp | SCastOp | RescaleOp | UnrealizedConversionCastOp):
@@ -369,7 +367,13 @@ def place(op: Operation) -> Where:
 
 def unsupported(op: Operation) -> UnsupportedError:
     """An op that has no form in torch."""
-    return UnsupportedError(f"'{op.name}' has no form in PyTorch", where=place(op))
+    if not isinstance(op, KeptOp):
+        return UnsupportedError(f"'{op.name}' has no form in PyTorch", where=place(op))
+    return UnsupportedError(
+        f"the {op.format} op '{op.kind}' has no form in PyTorch",
+        where=place(op),
+        notes=("known shapes (--dim) and fold-constants leave fewer such ops",),
+    )
 
 
 def extents(value: SSAValue) -> tuple[int | None, ...] | None:

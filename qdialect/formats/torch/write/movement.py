@@ -225,7 +225,6 @@ _ROUND: Mapping[str, Callable[[float], int]] = {
 
 
 def _target(p: Properties, axis: int, size: int) -> tuple[int, np.float32]:
-    """The extent of the result along an axis, and the scale of coordinates."""
     if p.get("sizes") is not None:
         out = int(p["sizes"][axis])
         return out, np.float32(out) / np.float32(max(size, 1))

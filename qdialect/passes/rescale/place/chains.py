@@ -400,7 +400,6 @@ def _prefix(chains: Sequence[list[ChainConversion]]) -> list[ChainConversion]:
 
 
 def _keys(chains: Mapping[Any, list[ChainConversion]]) -> dict[Any, list[int]]:
-    """By place, what identifies a chain."""
     return {place: [conversion.key for conversion in chain] for place, chain in chains.items()}
 
 

@@ -158,7 +158,6 @@ class Commit:
         return self.state(owner) if isinstance(owner, Operation) and made else 0
 
     def _port_type(self, port: FunctionPort, value: SSAValue) -> Attribute:
-        """The type of a value of a port at the position that its state stands for."""
         chain, (user, index) = self.placement.chain(value), port.uses[0]
         return self._kind(chain, self.state(port), self.placement.chains.below_use(user, index))
 
@@ -404,7 +403,6 @@ class Commit:
         return with_encoding(chain.value, chain.encoding(position, below))
 
     def _counterpart(self, op: Operation, constant: Counterpart) -> SSAValue:
-        """A new constant in place of an operand of an op in a lower state."""
         old = constant_of(op.operands[constant.index])
         new = make_constant(constant.codes, UniformType(constant.params), self.session.blobs)
         self._rewriter.insert(new, op, keep=old)

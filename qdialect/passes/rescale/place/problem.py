@@ -318,7 +318,6 @@ class PlacementProblem:
             _add(self.problem.unary[b.variable], rows[0])
 
     def _helper(self, states: int, start: int) -> ChainUse:
-        """A variable that several uses share."""
         variable = self.problem.variable([0] * states)
         self._auxiliary[variable] = start
         return ChainUse(variable, 0, states - 1, start, ())
