@@ -92,6 +92,8 @@ def test_pipelines_whose_second_run_went_on(seed: int, target: str, level: str) 
         (273, "equalize-channels", "onnxruntime"),
         (561, "quantization-boundary", "tflite-int8"),
         (737, "convert-nn-to-tflite{numerics=ties}", "circle"),
+        (854, "convert-nn-to-tflite{numerics=relaxed}", "litert"),
+        (1905, "convert-nn-to-stablehlo", "integer"),
     ],
 )
 def test_passes_whose_second_run_went_on(seed: int, pipeline: str, target: str) -> None:

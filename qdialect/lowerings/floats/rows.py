@@ -28,6 +28,7 @@ from qdialect.lowerings.preconditions import (
 from qdialect.ops import shape_of
 from qdialect.ops.base import NNOp
 from qdialect.ops.pooling import window_counts
+from qdialect.ops.shapes import broadcast
 
 Form = Callable[[FloatWriter, NNOp, Sequence[LaidOut]], LaidOut]
 """Writes one op on floats."""
@@ -76,7 +77,7 @@ def _elementwise(w: FloatWriter, op: NNOp, operands: Sequence[LaidOut]) -> LaidO
 
 
 def _paired(w: FloatWriter, name: Pair, lhs: LaidOut, rhs: LaidOut) -> LaidOut:
-    shape = np.broadcast_shapes(lhs.shape, rhs.shape)
+    shape = broadcast([lhs.shape, rhs.shape])
     return w.computed(
         [lhs, rhs], shape, arithmetic_element(lhs), lambda a, x: a.pair(name, x[0], x[1])
     )

@@ -114,7 +114,7 @@ class Emitter(NamedEmitter):
 
     def scalar(self, code: int, params: QParams) -> SSAValue:
         """One code, of rank 0."""
-        kind = np.dtype(f"i{params.storage.width // 8}")
+        kind = np.dtype(f"{'i' if params.storage.signed else 'u'}{params.storage.width // 8}")
         return self.const(np.array(code, kind), self.element(params))
 
     # -- movement -------------------------------------------------------------------
