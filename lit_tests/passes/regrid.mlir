@@ -52,15 +52,22 @@ func.func @taken(%x: !s) -> !s {
   func.return %0 : !s
 }
 
-// The interface stays: rescales are between it and the new codes. %0 has two users.
+// No tensor of TensorRT has a zero point of 5, so the function takes floats now and says so. %0 has
+// two users.
 
-// CHECK-LABEL: func.func @codes(%arg0: tensor<?x4x!quant.uniform<i8:f32, 3.000000e-01:5>>
+// CHECK-LABEL: func.func @codes(%arg0: tensor<?x4xf32>, %arg1: tensor<?x4xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>)
 // CHECK: nn.mul
+// CHECK-NEXT: nn.clip
 // CHECK-NEXT: quant.qcast {{.*}} to tensor<?x4x!quant.uniform<i8:f32, 0.2109375>>
 // CHECK: nn.add
+// CHECK-NEXT: nn.clip
 // CHECK-NEXT: quant.qcast {{.*}} to tensor<?x4x!quant.uniform<i8:f32, 0.2109375>>
 // CHECK-NEXT: quant.dcast
-// CHECK-NEXT: quant.qcast {{.*}} to tensor<?x4x!quant.uniform<i8:f32, 2.000000e-01:7>>
+// CHECK-NEXT: return
+// expected-remark@+5 {{argument #0 is of floats now: tensorrt: the zero point of i8 is 0}}
+// expected-remark@+4 {{argument #1 is of floats now: tensorrt: the zero point of i8 is 0}}
+// expected-remark@+3 {{result #0 is of floats now: tensorrt: the zero point of i8 is 0}}
+// expected-remark@+2 {{result #1 is of floats now: tensorrt: the zero point of i8 is 0}}
 // expected-remark@+1 {{regrid fired, relaxed}}
 func.func @codes(%x: !a, %y: !b) -> (!b, !b) {
   %0 = nn.mul %x, %y : (!a, !b) -> !b
@@ -80,15 +87,19 @@ func.func @channels(%x: !c) -> !c {
 // A table is of codes, so these stay.
 
 // CHECK-LABEL: func.func @table(
-// CHECK-NEXT: nn.constant
+// CHECK: nn.constant
 // CHECK: nn.table {{.*}} : (tensor<?x4x!quant.uniform<i8:f32, 3.000000e-01:5>>, tensor<256x!quant.uniform<i8:f32, 2.000000e-01:7>>)
-// expected-remark@+1 {{regrid fired, relaxed}}
+// expected-remark@+4 {{argument #0 is of floats now}}
+// expected-remark@+3 {{result #0 is of floats now}}
+// expected-remark@+2 {{regrid fired, relaxed}}
+// expected-remark@+1 {{left float: it moves elements between float ops}}
 func.func @table(%x: !a) -> !b {
   %t = nn.constant dense<3> : tensor<256xi8> : tensor<256x!quant.uniform<i8:f32, 0.2:7>>
   // expected-remark@+1 {{left float: it moves elements between float ops}}
   %0 = nn.relu %x : (!a) -> !a
   %1 = nn.table %0, %t : (!a, tensor<256x!quant.uniform<i8:f32, 0.2:7>>) -> !b
-  // expected-remark@+1 {{left float: tensorrt: the zero point of i8 is 0}}
+  // expected-remark@+2 {{left float: the model returns its floats, and nothing takes codes of it}}
+  // expected-remark@+1 {{left float: it moves elements between float ops}}
   %2 = nn.sigmoid %1 : (!b) -> !b
   func.return %2 : !b
 }
@@ -96,11 +107,15 @@ func.func @table(%x: !a) -> !b {
 // What quantizes at run time has no qparams to give.
 
 // CHECK-LABEL: func.func @dynamic(
-// CHECK-NEXT: nn.dynamic_quantize %arg1
-// expected-remark@+1 {{regrid fired, relaxed}}
+// CHECK: nn.dynamic_quantize %arg1
+// expected-remark@+4 {{argument #0 is of floats now}}
+// expected-remark@+3 {{result #1 is of floats now}}
+// expected-remark@+2 {{regrid fired, relaxed}}
+// expected-remark@+1 {{left float: it moves elements between float ops}}
 func.func @dynamic(%x: !a, %y: !f) -> (tensor<1x2x4x4xui8>, !a) {
   // expected-remark@+1 {{left float: it takes no float tensors}}
   %0, %1, %2 = nn.dynamic_quantize %y : (!f) -> (tensor<1x2x4x4xui8>, tensor<f32>, tensor<ui8>)
+  // expected-remark@+2 {{left float: it moves elements between float ops}}
   // expected-remark@+1 {{left float: it moves elements between float ops}}
   %3 = nn.relu %x : (!a) -> !a
   func.return %0, %3 : tensor<1x2x4x4xui8>, !a
