@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
@@ -134,11 +134,14 @@ def instrument(
     result.observed = _joined(result.observed, block, ctx)
     computed = any(is_float(value.type) for op in ops for value in op.results)
     if not result.observed and (computed or not result.arguments):
-        raise InputError(
-            "the model has no float values with a key (nn.key) to observe",
-            where=op_where(function),
-            code="nothing-to-observe",
-        )
+        called = next((op for op in ops if isinstance(op, CallOp)), None)
+        what = "the model has no float values with a key (nn.key) to observe"
+        if called is not None:
+            what = (
+                f"values inside '{called.callee.string_value()}' are not observed: inline the call"
+            )
+        where = op_where(called or function)
+        raise InputError(what, where=where, code="nothing-to-observe")
     return result
 
 

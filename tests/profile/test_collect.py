@@ -16,7 +16,7 @@ from qdialect import api
 from qdialect import ops as nn
 from qdialect.context import new_context
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import verify_module
+from qdialect.formats.mlir.read import read_module, verify_module
 from qdialect.formats.onnx.read import import_model
 from qdialect.formats.onnx.write import external_data as beside
 from qdialect.formats.onnx.write import written
@@ -309,3 +309,18 @@ def test_nan_in_data(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=array)
     with pytest.raises(InputError, match="input 'x' has NaN in sample 2"):
         list(dataset(tmp_path / "x.npz").read(range(3)))
+
+
+def test_values_inside_a_call_are_not_observed() -> None:
+    """The error names the function and stands at the call."""
+    kind = "tensor<2xf32>"
+    text = (
+        f"func.func private @g(%a: {kind}) -> {kind} {{\n"
+        f'  %0 = nn.relu %a {{nn.key = "r"}} : ({kind}) -> {kind}\n  return %0 : {kind}\n}}\n'
+        f"func.func @main(%x: {kind}) -> {kind} {{\n"
+        f"  %0 = func.call @g(%x) : ({kind}) -> {kind}\n  return %0 : {kind}\n}}\n"
+    )
+    ctx = new_context()
+    with pytest.raises(InputError, match="values inside 'g' are not observed") as raised:
+        instrument(read_module(text, ctx), ctx)
+    assert raised.value.where is not None and raised.value.where.line == 6
