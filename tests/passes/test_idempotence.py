@@ -77,6 +77,9 @@ def test_the_pipeline_of_every_target(target: str) -> None:
         # float regions, and interfaces, that become integers after rescales were placed
         (689, "stablehlo", "bounded"),
         (668, "integer", "relaxed"),
+        # an affine function folded with a rescale to the other kind of bytes
+        (773, "x86-without-vnni", "exact"),
+        (391, "onnxruntime", "relaxed"),
     ],
 )
 def test_pipelines_whose_second_run_went_on(seed: int, target: str, level: str) -> None:
