@@ -106,7 +106,7 @@ def test_a_float_model_says_what_may_be(tmp_path: Path) -> None:
     found = taken(path)
     assert found.on_floats and (found.total, found.possible) == (3, 1)
     assert [(r.op, r.reason) for r in found.reasons] == [
-        ("Unheard", "qdialect does not know it"),
+        ("acme.Unheard", "qdialect does not know it"),
         ("nn.erf", "on floats: nothing runs 'nn.erf' on integers"),
         ("nn.tanh", "on floats"),
     ]

@@ -73,5 +73,5 @@ def test_dotted_names_can_be_imported(page: Path) -> None:
         assert hasattr(import_module(module), attribute) or import_module(name), name
 
 
-OF_FORMATS = frozenset({"qdialect.plugins", "qdialect.keys"})
+OF_FORMATS = frozenset({"qdialect.plugins", "qdialect.keys", "qdialect.model"})
 """A group of entry points, and metadata of an ONNX model."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i64
 from xdsl.ir import SSAValue
 
 from qdialect.formats.onnx.read.movement import alias
@@ -75,11 +75,12 @@ def cast(imp: Importer, node: Node) -> list[SSAValue] | None:
     name = node.input(0)
     if node.get("to", 0) != _FLOAT:
         return None
-    if (shape := imp.symbols.static(name)) is not None:
+    element = element_type(imp.type_of(name))
+    # Weights are integers of fewer bits.
+    if element == i64 and (shape := imp.symbols.static(name)) is not None:
         imp.statics[node.output(0)] = _tensor(shape, "float32")
         return []
-    kind = imp.type_of(name)
-    return alias(imp, node) if element_type(kind) == f32 else None
+    return alias(imp, node) if element == f32 else None
 
 
 def _tensor(value: Any, dtype: str) -> TensorProto:
