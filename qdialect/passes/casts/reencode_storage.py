@@ -329,7 +329,7 @@ class _Reencoding:
             kind = self._other_type(result.type)
             new = quant_element(kind)
             assert new is not None
-            if not self._makes_kept(op) and self._may_have(behavior, index, new.data):
+            if not self._makes_kept(op, new.data) and self._may_have(behavior, index, new.data):
                 self.changed[result] = kind
 
     def _stays(self, op: Operation) -> bool:
@@ -356,9 +356,12 @@ class _Reencoding:
             known = self._others[id(kind)] = kind, with_element(kind, other)
         return known[1]
 
-    def _makes_kept(self, op: Operation) -> bool:
+    def _makes_kept(self, op: Operation, new: QParams) -> bool:
         """Whether `op` is a rescale to what all that is below keeps: this pass may have left it."""
-        if not isinstance(op, RescaleOp) or refused_by_target(self.ctx, op):
+        if not isinstance(op, RescaleOp):
+            return False
+        source = quant_element(self._type_of(op.input))
+        if (source is None or source.qparams != new) and refused_by_target(self.ctx, op):
             return False
         return not any(
             (self.ctx.behaviors.get(user) or self._takes_any(user)) and not self._stays(user)
