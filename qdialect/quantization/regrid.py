@@ -157,7 +157,7 @@ def _quantize_again(module: ModuleOp, function: FuncOp, ctx: QContext) -> None:
 
 def _float_interface(function: FuncOp, ctx: QContext) -> None:
     """Make floats of arguments and results on codes that no tensor of the target is; the casts are
-    in the function then."""
+    in the function then. The codes of a table stay."""
     block = function.body.block
     first, last = block.first_op, block.last_op
     assert first is not None and isinstance(last, ReturnOp)
@@ -166,6 +166,8 @@ def _float_interface(function: FuncOp, ctx: QContext) -> None:
             params, codes = qparams_of(value), value.type
             reason = None if params is None else ctx.target.refuses_qparams(params)
             if params is None or reason is None or not is_integer(params):
+                continue
+            if isinstance(value.owner, Operation) and value.owner.name == "nn.table":
                 continue
             floats = with_element(codes, expressed_type(params))
             if side == "argument":
