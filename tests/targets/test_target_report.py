@@ -52,14 +52,16 @@ def test_each_refused_op_has_a_reason_and_what_would_make_it_legal() -> None:
     signed = "legal after reencode-storage{activations=i8 weights=i8}"
     assert found["unsigned"].legal == found["quant.qcast"].legal == signed
     assert found["float"].legal == "legal after integerize"
-    assert found["softmax"].advice == "nothing that was tried makes it legal"
+    # Its pieces on codes.
+    relaxed = "legal or gone after qopt optimize --target integer --numerics relaxed"
+    assert found["softmax"].advice == relaxed
 
 
 def test_the_passes_that_are_named_make_it_legal() -> None:
     passes = {re.sub("^legal after ", "", one.legal): one for one in report("integer").values()}
     tried = 0
     for text, one in passes.items():
-        if not one.legal:
+        if not text or text == one.legal:  # a command
             continue
         after = api.run_passes(model(), text, target="integer")
         left = refused_ops(after.module, after.ctx)
