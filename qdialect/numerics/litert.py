@@ -34,6 +34,8 @@ NEAR_TIE = 2.0**-14
 RARE = 1e-4
 """Share of codes that ties may be of, if they are accidents."""
 _MOST_SUMS = 1 << 20
+_BEYOND_F32 = np.errstate(over="ignore", invalid="ignore")
+"""Codes of scales beyond f32 are no one's: callers compare all codes with those that are meant."""
 
 
 def all_codes(a: QuantGrid) -> Codes:
@@ -45,6 +47,7 @@ def _cut(steps: Any, b: QuantGrid) -> Codes:
     return np.clip(np.asarray(steps).astype(np.int64) + b.zero, b.low, b.high)
 
 
+@_BEYOND_F32
 def quantized_again(a: QuantGrid, b: QuantGrid) -> Codes | None:
     """All codes of `a` by a QUANTIZE to `b`; None where XNNPACK does not take the ratio."""
     ratio = np.float32(a.scale) / np.float32(b.scale)
@@ -54,6 +57,7 @@ def quantized_again(a: QuantGrid, b: QuantGrid) -> Codes | None:
     return _cut(((all_codes(a) - a.zero) * multiplier + 128) >> 8, b)
 
 
+@_BEYOND_F32
 def concatenated(a: QuantGrid, b: QuantGrid) -> Codes:
     """All u8 codes of `a` by a CONCATENATION to `b`, halves away from zero."""
     scale = np.float32(a.scale) * (np.float32(1) / np.float32(b.scale))
@@ -62,12 +66,14 @@ def concatenated(a: QuantGrid, b: QuantGrid) -> Codes:
     return _cut(np.copysign(np.floor(np.abs(steps) + 0.5), steps), b)
 
 
+@_BEYOND_F32
 def multiplied(a: QuantGrid, factor: float, b: QuantGrid) -> Codes:
     """All codes of `a` by a MUL with one code of 1 step, of scale `factor`, to `b`."""
     scale = np.float32(np.float32(a.scale) * np.float32(factor)) / np.float32(b.scale)
     return _cut(np.rint((all_codes(a) - a.zero).astype(np.float32) * np.float32(scale)), b)
 
 
+@_BEYOND_F32
 def added(a: QuantGrid, b: QuantGrid, c: QuantGrid, sign: int = 1) -> Codes | None:
     """The codes of the sum (difference: `sign` -1) of all pairs, [codes of a, codes of b]; None
     where XNNPACK does not take the ratios."""

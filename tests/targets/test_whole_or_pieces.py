@@ -28,10 +28,10 @@ from qdialect.quantization.recipe import Recipe
 from qdialect.reference import Interpreter
 from qdialect.rewrite.refused import refused_by_target
 from qdialect.targets.base import Target
+from tests.generators.onnx_net import Net
 from tests.support.vendors import CAN_BUILD, NEEDS, ROOT, call, install
 from tests.vendors.sequence_npu import PIECES8, PIECES16, WHOLE, WHOLE8, WHOLE16
 from tests.vendors.sequence_npu.executor import Executor
-from tools.bench.held_out_nets import Net
 
 VENDORS = {8: (WHOLE8, PIECES8), 16: (WHOLE16, PIECES16)}
 TARGETS = {target.name: target for pair in VENDORS.values() for target in pair}

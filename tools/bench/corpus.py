@@ -37,7 +37,10 @@ from tools.bench.light_nets import IMAGE, image_input, light_net
 from tools.bench.samples import Feeds, Sampler
 
 CACHE = Path(os.environ.get("QDIALECT_CACHE", Path(__file__).parents[2] / ".cache"))
-MADE_BY = ("corpus.py", "held_out_nets.py", "light_nets.py", "samples.py")
+MADE_BY = (
+    *("corpus.py", "held_out_nets.py", "light_nets.py", "samples.py"),
+    "../../tests/generators/onnx_net.py",
+)
 OPSET = 13
 
 
