@@ -35,7 +35,7 @@ RARE = 1e-4
 """Share of codes that ties may be of, if they are accidents."""
 _MOST_SUMS = 1 << 20
 _BEYOND_F32 = np.errstate(over="ignore", invalid="ignore")
-"""Codes of scales beyond f32 are no one's: callers compare all codes with those that are meant."""
+"""Scales beyond f32 give wrong codes without a warning: callers compare codes with those meant."""
 
 
 def all_codes(a: QuantGrid) -> Codes:

@@ -167,7 +167,7 @@ class IslandToCodes(Rule[_Island]):
         return _verdict(functions.island(a, b, self._steps(match.op)).apart(made))
 
     def _made(self, match: _Island, a: QuantGrid, b: QuantGrid) -> Table | None:
-        """What the op on codes gives."""
+        """The codes that the op gives."""
         op = match.op
         if isinstance(op, nn.LeakyReluOp):
             return functions.leaky_relu(a, b, float(op.values["alpha"]))

@@ -145,7 +145,7 @@ class PartBias(Rule[_Biased]):
 
 
 def _names(op: Operation) -> dict[str, Attribute]:
-    """What the tensor of a result is called, where that is not its key."""
+    """The name of the tensor of a result, where it is not the key of the op."""
     return {OUTPUTS: op.attributes[OUTPUTS]} if OUTPUTS in op.attributes else {}
 
 

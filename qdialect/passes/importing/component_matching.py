@@ -163,7 +163,7 @@ class Match:
 
 @dataclass
 class Miss:
-    """What nearly is a composite: its name, how many pieces match, and what differs."""
+    """A near match: the name of the composite, how many pieces match, and what differs."""
 
     name: str = ""
     matched: int = 0
@@ -309,7 +309,7 @@ def _is_slice(op: Operation, arguments: Container[SSAValue]) -> bool:
 
 @dataclass
 class Matching:
-    """What of a pattern is found in a graph so far."""
+    """The part of a pattern that is found in a graph so far."""
 
     session: QContext
     #: the form that is compared, whose numbers and types stand for any
@@ -594,7 +594,7 @@ class Matching:
         return False if close else None
 
     def _array(self, pattern: SSAValue, value: SSAValue) -> Matching | None:
-        """A constant that holds the numbers of the pattern's, of which it may be a row."""
+        """A constant with the numbers of the pattern's constant, or with a row of them."""
         two = numbers_of(value, self.session)
         if two is None:
             return None
@@ -652,7 +652,7 @@ def _is_all(op: Operation | Block) -> bool:
 
 
 def _argument_of(pattern: SSAValue) -> BlockArgument | None:
-    """The operand of the composite of which this is a part."""
+    """The operand of the composite that a part belongs to."""
     while isinstance(op := pattern.owner, SliceOp | SqueezeOp):
         pattern = op.operands[0]
     return pattern if isinstance(pattern, BlockArgument) else None

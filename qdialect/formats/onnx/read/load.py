@@ -149,7 +149,7 @@ def read_interface(loaded: LoadedModel) -> dict[str, UniformType]:
 
 
 def read_identity(loaded: LoadedModel) -> DictionaryAttr | None:
-    """Which model an exported one was before passes, if it says so; InputError if wrongly."""
+    """The identity that an exported model has in its metadata; InputError if it is not one."""
     return _own(loaded, IDENTITY, identity_attribute, "identity of a model")
 
 
