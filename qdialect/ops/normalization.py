@@ -225,12 +225,31 @@ def _layer_norm_pieces() -> Components:
     )
 
 
+class NormOp(NNOp):
+    """A norm of the dimensions of x from `axis` on; the other operands broadcast to its shape."""
+
+    axis = prop_def(IntegerAttr.constr(i64), integer(-1))
+    epsilon = prop_def(REAL, real(1e-5))
+    rounding = prop_def(StringAttr, HALF_EVEN)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
+        x = operands[0]
+        normalize_axis(values["axis"], len(x))
+        for name, shape in zip(("scale", "bias"), operands[1:], strict=False):
+            known = DYNAMIC not in (*x, *shape)
+            if len(shape) > len(x) or (known and broadcast([x, shape]) != x):
+                raise ShapeError(f"{name} of shape {list(shape)} does not broadcast to {list(x)}")
+        return [x]
+
+
 @nn_op(
     _declare_layer_norm,
     onnx=onnx("LayerNormalization", 3, reads=False, axis=-1, epsilon=1e-5),
     pieces=_layer_norm_pieces,
 )
-class LayerNormOp(NNOp):
+class LayerNormOp(NormOp):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the dimensions from `axis` on.
 
     `scale` and `bias` are floats that broadcast to the shape of x.
@@ -241,25 +260,6 @@ class LayerNormOp(NNOp):
     scale = operand_def(TENSOR)
     bias = opt_operand_def(TENSOR)
     result = result_def(TENSOR)
-    axis = prop_def(IntegerAttr.constr(i64), integer(-1))
-    epsilon = prop_def(REAL, real(1e-5))
-    rounding = prop_def(StringAttr, HALF_EVEN)
-    traits = traits_def(Pure())
-
-    @classmethod
-    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
-        return _normalized_shape(operands, values)
-
-
-def _normalized_shape(operands: Sequence[Shape], values: Values) -> list[Shape]:
-    """The shape of x, to which the other operands have to broadcast."""
-    x = operands[0]
-    normalize_axis(values["axis"], len(x))
-    for name, shape in zip(("scale", "bias"), operands[1:], strict=False):
-        known = DYNAMIC not in (*x, *shape)
-        if len(shape) > len(x) or (known and broadcast([x, shape]) != x):
-            raise ShapeError(f"{name} of shape {list(shape)} does not broadcast to {list(x)}")
-    return [x]
 
 
 # -- rms norm ----------------------------------------------------------------------
@@ -293,7 +293,7 @@ def _rms_norm_pieces() -> Components:
     onnx=onnx("RMSNormalization", 2, reads=False, writes=False, axis=-1, epsilon=1e-5),
     pieces=_rms_norm_pieces,
 )
-class RmsNormOp(NNOp):
+class RmsNormOp(NormOp):
     """x / sqrt(mean of x^2 + epsilon) * scale, over the dimensions from `axis` on.
 
     `scale` is of floats that broadcast to the shape of x.
@@ -303,14 +303,6 @@ class RmsNormOp(NNOp):
     input = operand_def(TENSOR)
     scale = operand_def(TENSOR)
     result = result_def(TENSOR)
-    axis = prop_def(IntegerAttr.constr(i64), integer(-1))
-    epsilon = prop_def(REAL, real(1e-5))
-    rounding = prop_def(StringAttr, HALF_EVEN)
-    traits = traits_def(Pure())
-
-    @classmethod
-    def infer(cls, operands: Sequence[Shape], values: Values) -> list[Shape]:
-        return _normalized_shape(operands, values)
 
 
 # -- softmax -----------------------------------------------------------------------
