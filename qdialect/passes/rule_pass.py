@@ -160,6 +160,21 @@ def refuse_types(
     return Refusal("target", f"{ctx.target.name}: {reason}") if reason else None
 
 
+def refuse_both_bytes(
+    ctx: QContext, types: Sequence[Attribute], before: Sequence[Attribute] = ()
+) -> Refusal | None:
+    """An op on values of these types is on u8 and i8, which it is not on those `before`, and the
+    target has no kernel for both."""
+    if ctx.target.mixes_bytes or len(_bytes(types)) < 2 or len(_bytes(before)) == 2:
+        return None
+    return Refusal("storage", f"{ctx.target.name} has no kernel for u8 and i8 at once")
+
+
+def _bytes(types: Sequence[Attribute]) -> set[bool]:
+    storages = (params.storage for params in map(_qparams, types) if params is not None)
+    return {storage.signed for storage in storages if storage.width == 8}
+
+
 def refuse_new(ctx: QContext, ops: Sequence[Operation]) -> Refusal | None:
     """`refuse_types` for ops that would take the place of others, constants apart; the first
     refusal, if there is one."""

@@ -92,7 +92,7 @@ from qdialect.passes.folding.affine_chains import (
     reinterpretation_contract,
     tables_of,
 )
-from qdialect.passes.rule_pass import RulePass, erase_new
+from qdialect.passes.rule_pass import RulePass, erase_new, refuse_both_bytes
 from qdialect.qparams import QParams
 from qdialect.quant import (
     RescaleOp,
@@ -325,15 +325,12 @@ class AffineOfCodes(ChainRule[_Chain]):
         target, last = self.session.target, new[-1]
         reason = target.refuses(last, list(last.operand_types), list(last.result_types))
         price, negates = target.op_price(last), plan.op in (Replacement.NEG, Replacement.SUB)
-        storages = (
-            qparams.storage for v in (*last.operands, *last.results) if (qparams := qparams_of(v))
-        )
-        kinds = {storage.signed for storage in storages if storage.width == 8}
-        if len(kinds) > 1 and not target.mixes_bytes and not isinstance(last, RescaleOp):
-            reason = "it has no kernel for u8 and i8 at once"
+        mixed = refuse_both_bytes(self.session, (*last.operand_types, *last.result_types))
         erase_new(new)
         if reason:
             return Refusal("target", f"{target.name}: {reason}")
+        if mixed and not isinstance(last, RescaleOp):
+            return mixed
         if not price and not negates:
             return None
         saved = sum(map(target.op_price, replaced))

@@ -34,9 +34,9 @@ from qdialect.ops import constant_array, constant_of, make_constant
 from qdialect.ops.ports import bias_matches
 from qdialect.passes.pair_contract import NO_TWO_STAGE, pair_contract, renumbers, replaced_kernel
 from qdialect.passes.rescale.exact_sums import rounds_once
-from qdialect.passes.rule_pass import refuse_scales, refuse_types, with_qparams
+from qdialect.passes.rule_pass import refuse_both_bytes, refuse_scales, refuse_types, with_qparams
 from qdialect.qparams import QParams
-from qdialect.quant import UniformType, arithmetic_of, quant_element
+from qdialect.quant import UniformType, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, retyped
 
 if TYPE_CHECKING:
@@ -162,23 +162,15 @@ def down_contract(session: QContext, match: Down) -> Contract | Refusal:
 def _refuse_mixed(
     session: QContext, match: Up | Down, operands: Sequence[Attribute], results: Sequence[Attribute]
 ) -> Refusal | None:
-    """The op would have bytes of both kinds, which it has not now, and for which the target has no
-    kernel; weights aside."""
-    if session.target.mixes_bytes:
-        return None
+    """`refuse_both_bytes`, weights aside."""
     op, acc = match.op, match.behavior.accumulator
     weight = acc.rhs if acc else None
 
-    def kinds(operands: Sequence[Attribute], results: Sequence[Attribute]) -> set[bool]:
-        values = [kind for index, kind in enumerate(operands) if index != weight]
-        elements = filter(None, map(quant_element, (*values, *results)))
-        storages = [element.qparams.storage for element in elements]
-        return {storage.signed for storage in storages if storage.width == 8}
+    def types(operands: Sequence[Attribute], results: Sequence[Attribute]) -> list[Attribute]:
+        return [*(kind for index, kind in enumerate(operands) if index != weight), *results]
 
-    mixed = len(kinds(operands, results)) > 1
-    if not mixed or len(kinds([v.type for v in op.operands], [v.type for v in op.results])) > 1:
-        return None
-    return Refusal("storage", f"{session.target.name} has no kernel for u8 and i8 at once")
+    before = types([v.type for v in op.operands], [v.type for v in op.results])
+    return refuse_both_bytes(session, types(operands, results), before)
 
 
 def absorb_down(session: QContext, match: Down, value: SSAValue, rewriter: Rewriter) -> Operation:
