@@ -100,6 +100,14 @@ class Call:
         """A list of integers as an initializer."""
         return self.exporter.graph.ints(self.param(position, suffix), values)
 
+    def axes(
+        self, position: int, values: list[int], since: int
+    ) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Axes as an input, from opset `since` on, or as an attribute."""
+        if self.exporter.opset >= since:
+            return (self.ints(position, "axes", values),), {}
+        return (), {"axes": values}
+
 
 Writer = Callable[[Call], None]
 
@@ -214,12 +222,9 @@ def rms_norm(call: Call) -> None:
         call.node("RMSNormalization", axis=axis, epsilon=epsilon)
         return
     rank = len(shape_of(call.op.operands[0]))
-    axes = list(range(axis % rank, rank))
     square = call.piece("Mul", "square", x, x)
-    if call.exporter.opset >= 18:
-        mean = call.piece("ReduceMean", "mean_square", square, call.ints(2, "axes", axes))
-    else:
-        mean = call.piece("ReduceMean", "mean_square", square, axes=axes)
+    given, attributes = call.axes(2, list(range(axis % rank, rank)), 18)
+    mean = call.piece("ReduceMean", "mean_square", square, *given, **attributes)
     shifted = call.piece("Add", "shifted", mean, call.number("epsilon", epsilon))
     root = call.piece("Sqrt", "deviation", shifted)
     call.node("Mul", call.piece("Div", "normalized", x, root), call.inputs[1])

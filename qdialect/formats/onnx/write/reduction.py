@@ -19,10 +19,9 @@ def reduce(op_type: str, axes_since: int) -> Writer:
             call.node("Identity")
         elif _is_global_pool(call):
             call.node("GlobalMaxPool")
-        elif call.exporter.opset >= axes_since:
-            call.node(op_type, call.inputs[0], call.ints(1, "axes", axes), keepdims=keep)
         else:
-            call.node(op_type, axes=axes, keepdims=keep)
+            given, attributes = call.axes(1, axes, axes_since)
+            call.node(op_type, call.inputs[0], *given, **attributes, keepdims=keep)
 
     return write
 
