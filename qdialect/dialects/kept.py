@@ -11,6 +11,9 @@ from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 
+#: a kept op whose bodies were quantized again, until its results count as changed
+RELAXED = "onnx.relaxed"
+
 
 class _Effects(MemoryEffect):
     """No effects, except for ops that have state (`has_state`): those write, so that neither DCE

@@ -47,8 +47,6 @@ from qdialect.dialects.accessors import Quoted
 from qdialect.dialects.attributes import string_list, strings
 from qdialect.dialects.kept import KeptOp
 
-#: a node whose bodies were quantized again, until its results count as changed
-RELAXED = "onnx.relaxed"
 #: names of removed Identity and Dropout results that now are this value
 ALIASES = "nn.aliases"
 #: names of a node's inputs that are no operands of its op: scale and zero point, a

@@ -16,6 +16,7 @@ from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import ranges
 from qdialect.context import QContext
 from qdialect.errors import UsageError
+from qdialect.lsp.checks import plugins
 from qdialect.numerics.ranges import Interval
 from qdialect.ops.keys import keys_of
 from qdialect.qparams import QParams
@@ -233,9 +234,7 @@ def op_name_text(name: str, ctx: QContext) -> str:
 
 def pass_text(name: str) -> str:
     """A pass: what it does, its options, and what its documentation says."""
-    from qdialect.pipeline.plugins import Plugins
-
-    registry = Plugins().registry()
+    registry = plugins().registry()
     entry = next((each for each in registry.entries() if each.name == name), None)
     try:
         kind = registry.load(name)

@@ -45,10 +45,19 @@ from xdsl.passes import ModulePass
 from qdialect.analysis.boundary import called_functions
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.context import QContext, session
-from qdialect.dialects.onnx import RELAXED, NodeOp
+from qdialect.dialects.kept import RELAXED
+from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import InputError, UnsupportedError
 from qdialect.numerics.contract import Contract, Numerics, level_named
-from qdialect.ops import ClipOp, ConstantOp, ReluOp, constant_of, keys_of, make_constant
+from qdialect.ops import (
+    ClipOp,
+    ConstantOp,
+    ReluOp,
+    TableOp,
+    constant_of,
+    keys_of,
+    make_constant,
+)
 from qdialect.ops.base import KERNEL
 from qdialect.ops.keys import KEY
 from qdialect.passes.casts.in_floats import between_casts, has_floats
@@ -167,7 +176,7 @@ def _float_interface(function: FuncOp, ctx: QContext) -> None:
             reason = None if params is None else ctx.target.refuses_qparams(params)
             if params is None or reason is None or not is_integer(params):
                 continue
-            if isinstance(value.owner, Operation) and value.owner.name == "nn.table":
+            if isinstance(value.owner, TableOp):
                 continue
             floats = with_element(codes, expressed_type(params))
             if side == "argument":

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import UnitAttr
 
-from qdialect.dialects.onnx import RELAXED, NodeOp
+from qdialect.dialects.kept import RELAXED
+from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError
 from qdialect.ops import keys_of
 from qdialect.rewrite.remarks import Remark
