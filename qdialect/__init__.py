@@ -16,19 +16,21 @@ from qdialect import children as children
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from qdialect.deprecation import Renamed, find_moved_modules
+
 __version__ = "0.1.0"
 
 _WHERE = {
     "Inspection": "qdialect.workflows.inspect",
-    "Interpreter": "qdialect.reference",
+    "Interpreter": "qdialect.interpreter",
     "InputError": "qdialect.errors",
     "Model": "qdialect.workflows.model",
     "OutputDifference": "qdialect.workflows.compare",
     "PassManager": "qdialect.pipeline.manager",
     "PassRegistry": "qdialect.pipeline.registry",
-    "QContext": "qdialect.context",
+    "QContext": "qdialect.ir.context",
     "QError": "qdialect.errors",
-    "Recipe": "qdialect.quantization.recipe",
+    "Recipe": "qdialect.quantizer.recipe",
     "Target": "qdialect.targets.base",
     "UnsupportedError": "qdialect.errors",
     "UsageError": "qdialect.errors",
@@ -41,7 +43,7 @@ _WHERE = {
     "list_targets": "qdialect.targets.installed",
     "from_torch": "qdialect.workflows.model",
     "load": "qdialect.workflows.model",
-    "new_context": "qdialect.context",
+    "new_context": "qdialect.ir.context",
     "optimize": "qdialect.api",
     "parse_pipeline": "qdialect.pipeline.text",
     "quantize": "qdialect.api",
@@ -101,21 +103,22 @@ if TYPE_CHECKING:
         save,
         to_torch,
     )
-    from qdialect.context import QContext, new_context
-    from qdialect.deprecation import Renamed
     from qdialect.errors import InputError, QError, UnsupportedError, UsageError
+    from qdialect.interpreter import Interpreter
+    from qdialect.ir.context import QContext, new_context
     from qdialect.pipeline.manager import PassManager
     from qdialect.pipeline.registry import PassRegistry
     from qdialect.pipeline.text import parse_pipeline
-    from qdialect.quantization.recipe import Recipe
-    from qdialect.reference import Interpreter
+    from qdialect.quantizer.recipe import Recipe
     from qdialect.targets.base import Target
     from qdialect.targets.installed import get_target, list_targets
     from qdialect.workflows.compare import OutputDifference
     from qdialect.workflows.inspect import Inspection
 
 
-_RENAMED: "dict[str, Renamed]" = {}
+find_moved_modules()
+
+_RENAMED: dict[str, Renamed] = {}
 """Names of before, which warn (docs/reference/api.md has the rule): none yet."""
 
 

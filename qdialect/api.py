@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
     from qdialect.engines.table import EngineName
     from qdialect.pipeline.manager import Instrumentation
-    from qdialect.profile.record import Channels, Profile
-    from qdialect.quantization.recipe import Recipe
+    from qdialect.plugins.torch.values import LayerErrors
+    from qdialect.quantizer.profile.record import Channels, Profile
+    from qdialect.quantizer.recipe import Recipe
     from qdialect.targets.base import Target
     from qdialect.workflows.check import Checked
     from qdialect.workflows.compare import Differences
     from qdialect.workflows.inspect import Inspection
     from qdialect.workflows.quantize import Quantized
-    from qdialect.workflows.torch_values import LayerErrors
 
 Engine = Literal["numpy", "onnxruntime"]
 """Engines in which values inside of a model can be observed; `EngineName` are all."""
@@ -134,12 +134,12 @@ def calibrate(
     whole_files: bool = False,
 ) -> Profile:
     """What the values of a float model are on a data set: an .npz or .npy file or a folder
-    of them (see `qdialect.profile.data`), for `qdialect.profile.file` to save.
+    of them (see `qdialect.quantizer.profile.data`), for `qdialect.quantizer.profile.file` to save.
 
     `channels` says what is kept of single channels; with `components` the pieces that
     composite ops would be lowered to are observed too.
     """
-    from qdialect.profile.record import Settings
+    from qdialect.quantizer.profile.record import Settings
     from qdialect.workflows import calibrate as work
 
     samples = work.open_data(model, Path(data), whole_files)
@@ -174,7 +174,7 @@ def quantize(
     (`Quantized.steps`); it takes `data`.
     """
     from qdialect.errors import UsageError
-    from qdialect.quantization.recipe import Recipe
+    from qdialect.quantizer.recipe import Recipe
     from qdialect.workflows.quantize import Quantization
 
     if effort not in (0, 1, 2):
@@ -246,7 +246,7 @@ def to_torch(model: Model, *, trainable: bool = False) -> GraphModule:
 
     Raises UnsupportedError for an op that has no form in torch, with its key.
     """
-    from qdialect.formats.torch.write import torch_module
+    from qdialect.plugins.torch.write import torch_module
 
     return torch_module(model.function(), model.ctx.blobs, trainable=trainable)
 
@@ -257,7 +257,7 @@ def compare_torch(
     """How far the values inside of `model` are from those of `reference`, by key: each a `Model`,
     a module of `to_torch`, an `ExportedProgram` or a module, which gives what its submodules
     return. `inputs` are tensors or arrays, in order or by name; printed, it is a table."""
-    from qdialect.workflows.torch_values import compare_with_torch
+    from qdialect.plugins.torch.values import compare_with_torch
 
     given = list(inputs.values()) if isinstance(inputs, Mapping) else list(inputs)
     return compare_with_torch(reference, model, given)
@@ -265,6 +265,6 @@ def compare_torch(
 
 def check_numerics(level: str) -> str:
     """`level`, if it is a contract class; UsageError (`unknown-level`) otherwise."""
-    from qdialect.numerics.contract import level_named
+    from qdialect.algebra.contract import level_named
 
     return str(level_named(level))

@@ -11,8 +11,13 @@ long is on docs/reference/api.md.
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import NamedTuple
 
 
@@ -37,3 +42,46 @@ def current_name(module: str, name: str, renamed: Mapping[str, Renamed]) -> str:
     instead, since = renamed[name]
     warn_deprecated(f"{module}.{name}", instead=f"{module}.{instead}", since=since, stacklevel=3)
     return instead
+
+
+MOVED = {
+    "qdialect.behaviors": "qdialect.ir.behaviors",
+    "qdialect.context": "qdialect.ir.context",
+    "qdialect.numerics": "qdialect.algebra",
+    "qdialect.ops": "qdialect.ir.ops",
+    "qdialect.profile": "qdialect.quantizer.profile",
+    "qdialect.qparams": "qdialect.algebra.qparams",
+    "qdialect.quant": "qdialect.ir.quant",
+    "qdialect.reference": "qdialect.interpreter",
+    "qdialect.torch_backend": "qdialect.plugins.torch.backend",
+}
+"""Public modules (and what is below them) that have another name since 0.2."""
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Imports a module by the name that it had before: the same module object, and a warning."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        old = ".".join(fullname.split(".")[:2])
+        if old not in MOVED:
+            return None
+        instead = MOVED[old] + fullname[len(old) :]
+        return ModuleSpec(fullname, self, origin=instead)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        assert spec.origin is not None
+        warn_deprecated(spec.name, instead=spec.origin, since="0.2", stacklevel=5)
+        module = import_module(spec.origin)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # the import system has put that of the old name there
+
+
+def find_moved_modules() -> None:
+    """Lets `import` find the names of `MOVED`, after all that it finds itself."""
+    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+        sys.meta_path.append(MovedModules())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.universe import Universe
 
-from qdialect.dialects import DIALECTS, load
+from qdialect.ir.dialects import DIALECTS, load
 from qdialect.passes import PASSES
 from qdialect.passes import load as load_pass
 

@@ -65,8 +65,8 @@ MAY_IMPORT["testing"] = MAY_IMPORT["cli"] | {"cli"}
 
 MODULES: dict[str, frozenset[str]] = {
     "formats": frozenset({"qdialect.engines.child", "qdialect.engines.model_child"}),
-    "qparams": frozenset({"qdialect.numerics.float_text"}),
-    "reference": frozenset({"qdialect.qparams", "qdialect.numerics.rounding"}),
+    "qparams": frozenset({"qdialect.algebra.float_text"}),
+    "reference": frozenset({"qdialect.algebra.qparams", "qdialect.algebra.rounding"}),
     "workflows": frozenset({"qdialect"}),
     "cli": frozenset({"qdialect"}),
     "lsp": frozenset({"qdialect"}),
@@ -75,13 +75,13 @@ MODULES: dict[str, frozenset[str]] = {
 are a leaf, and scales are held in one. The interpreter checks the numerics, so of them it uses
 only the definition of rounding. ONNX Runtime runs in the process that other engines run in."""
 
-LEAVES = ("qdialect.numerics.float_text", "qdialect.numerics.rounding")
+LEAVES = ("qdialect.algebra.float_text", "qdialect.algebra.rounding")
 """Modules that import nothing of ours."""
 
 ONLY_LAZILY: dict[str, frozenset[str]] = {
     "context": frozenset(
         {
-            "qdialect.reference.values",
+            "qdialect.interpreter.values",
             "qdialect.rewrite.error_bounds",
             "qdialect.rewrite.remarks",
             "qdialect.targets",
@@ -98,7 +98,7 @@ IN_CIRCLES: dict[str, int] = {"ops": 2}
 inside functions and under `TYPE_CHECKING` count."""
 
 MODEL_LIBRARIES = frozenset({"onnx", "onnxruntime"})
-MAY_USE_MODEL_LIBRARIES = ("qdialect.formats.onnx.read", "qdialect.formats.onnx.write")
+MAY_USE_MODEL_LIBRARIES = ("qdialect.plugins.onnx.read", "qdialect.plugins.onnx.write")
 
 
 def inside(module: str, packages: frozenset[str] | tuple[str, ...]) -> bool:

@@ -45,12 +45,12 @@ def test_every_public_name_has_a_type(tmp_path: Path) -> None:
 def defined() -> list[str]:
     """Where the listed functions and classes are defined. Fields of xDSL's classes of ops and
     attributes have the types that its own functions give them, which checkers infer; the
-    functions of `qdialect.ops` are about these."""
+    functions of `qdialect.ir.ops` are about these."""
     found = [
         getattr(import_module(module), name, None)
         for module, names in listed().items()
         for name in names
-        if module != "qdialect.ops"
+        if module != "qdialect.ir.ops"
     ]
     ours = [f for f in found if isfunction(f) or (isclass(f) and not issubclass(f, _OF_XDSL))]
     return [f"{each.__module__}.{each.__qualname__}" for each in ours]

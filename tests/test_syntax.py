@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from qdialect.dialects import load
-from qdialect.syntax.patterns import PATTERNS, textmate
+from qdialect.ir.dialects import load
+from qdialect.plugins.mlir.syntax.patterns import PATTERNS, textmate
 
 pytest.importorskip("pygments", reason="no Pygments: pip install pygments")
 
-from qdialect.syntax.pygments_lexer import MLIRLexer
+from qdialect.plugins.mlir.syntax.pygments_lexer import MLIRLexer
 
 LIT = Path(__file__).parents[1] / "lit_tests"
 TEXT = """// a comment
@@ -64,7 +64,10 @@ def test_nothing_is_lost_or_an_error(path: Path) -> None:
 
 def test_the_grammar_for_editors_has_the_same_patterns() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "qdialect.syntax"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "qdialect.plugins.mlir.syntax"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert json.loads(done.stdout) == textmate()
     assert [each["match"] for each in textmate()["patterns"]] == [p.regex for p in PATTERNS]

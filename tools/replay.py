@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import qdialect as qd
-from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.onnx.write import write_model
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.onnx.write import write_model
 from qdialect.targets.installed import get_target
 from tests.generators.networks import random_model
 from tests.support.tables import step
@@ -52,7 +52,7 @@ def lit_inputs() -> Iterator[tuple[str, qd.Model]]:
 
 def random_inputs() -> Iterator[tuple[str, qd.Model]]:
     """Models out of seeds."""
-    from qdialect.formats.onnx.read import import_model
+    from qdialect.plugins.onnx.read import import_model
 
     for seed in range(RANDOM):
         ctx = new_context(allow_unregistered=True)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from qdialect.formats.tflite.schema import CALLED
+from qdialect.plugins.tflite.file.schema import CALLED
 
-TABLES = Path(__file__).parents[1] / "qdialect/formats/tflite/tables"
+TABLES = Path(__file__).parents[1] / "qdialect/plugins/tflite/file/tables"
 
 ENUMS = {
     "LSHProjectionOptions.type": "LSHProjectionType",

@@ -26,10 +26,10 @@ from typing import NamedTuple
 
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.formats.mlir.read import parse_text, verify_module
-from qdialect.formats.mlir.write import module_text
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import parse_text, verify_module
+from qdialect.plugins.mlir.write import module_text
 
 #: how long a text may take
 SECONDS = 5

@@ -10,10 +10,10 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
 import qdialect as qd
-from qdialect import ops as nn
-from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams
-from qdialect.quant import RescaleOp, UniformType, quant_element
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.rounding import Rounding
+from qdialect.ir import ops as nn
+from qdialect.ir.quant import RescaleOp, UniformType, quant_element
 
 
 def build() -> qd.Model:

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.sums import Span, SumType, runtime_excess, to_signed
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
 from qdialect.analysis.index import every_op
 from qdialect.analysis.ranges import ranges
-from qdialect.behaviors import Accumulator, Behavior
-from qdialect.behaviors.shapes import DYNAMIC
-from qdialect.context import QContext
-from qdialect.numerics.sums import Span, SumType, runtime_excess, to_signed
-from qdialect.ops.ports import bias_matches
-from qdialect.qparams import QParams
+from qdialect.ir.behaviors import Accumulator, Behavior
+from qdialect.ir.behaviors.shapes import DYNAMIC
+from qdialect.ir.context import QContext
+from qdialect.ir.ops.ports import bias_matches
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from qdialect.numerics.weights import Sums
+    from qdialect.algebra.weights import Sums
 
     Numbers = NDArray[Any]
 
@@ -109,7 +109,7 @@ def products_of(
     bias = _bias(session, values, acc)
     if isinstance(bias, str):
         return unknown(bias)
-    from qdialect.numerics.weights import Sums
+    from qdialect.algebra.weights import Sums
 
     rows = _rows(op, acc, behavior, rhs, weights)
     bias_params = None if bias is None or acc.bias is None else operands[acc.bias]

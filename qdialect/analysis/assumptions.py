@@ -15,12 +15,12 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.ranges import Interval, quantized
+from qdialect.algebra.requantize import quant_grids
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.intervals import union
-from qdialect.numerics.ranges import Interval, quantized
-from qdialect.numerics.requantize import quant_grids
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import keys_of
+from qdialect.ir.ops import keys_of
 
 ASSUMED = "nn.assumed_range"
 

@@ -26,18 +26,18 @@ from dataclasses import dataclass
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.legality import Illegal
 from qdialect.analysis.cast_regions import CastRegions
 from qdialect.analysis.cost import flops, size
-from qdialect.behaviors import Behavior, Port, PortKind
-from qdialect.behaviors.flow import carry_all_down, tied_operands
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import QContext
-from qdialect.dialects.kept import kind_of
-from qdialect.ops import ConstantOp, constant_of
-from qdialect.ops.ports import port_refusal
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import (
+from qdialect.ir.behaviors import Behavior, Port, PortKind
+from qdialect.ir.behaviors.flow import carry_all_down, tied_operands
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import QContext
+from qdialect.ir.dialects.kept import kind_of
+from qdialect.ir.ops import ConstantOp, constant_of
+from qdialect.ir.ops.ports import port_refusal
+from qdialect.ir.quant import (
     DCastOp,
     QCastOp,
     RescaleOp,

@@ -24,12 +24,12 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from qdialect.behaviors.flow import tied_operands
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.context import QContext
-from qdialect.dialects.kept import KeptOp
-from qdialect.ops import constant_of
-from qdialect.quant import DCastOp, QCastOp, element_type
+from qdialect.ir.behaviors.flow import tied_operands
+from qdialect.ir.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.ir.context import QContext
+from qdialect.ir.dialects.kept import KeptOp
+from qdialect.ir.ops import constant_of
+from qdialect.ir.quant import DCastOp, QCastOp, element_type
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.behaviors import Behavior, BehaviorRegistry, PortKind
-from qdialect.behaviors.flow import tied_operands
-from qdialect.ops.constants import ConstantOp, constant_of
-from qdialect.quant import DCastOp, QCastOp
+from qdialect.ir.behaviors import Behavior, BehaviorRegistry, PortKind
+from qdialect.ir.behaviors.flow import tied_operands
+from qdialect.ir.ops.constants import ConstantOp, constant_of
+from qdialect.ir.quant import DCastOp, QCastOp
 
 
 class CastRegions:

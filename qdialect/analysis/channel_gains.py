@@ -22,15 +22,15 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from qdialect.algebra.qparams.maps import IndexMap, Select
 from qdialect.analysis.channel_groups import ChannelGroup, groups_of
 from qdialect.analysis.channel_labels import LARGEST, Labels, Term, aligned
 from qdialect.analysis.channel_walk import Walk
-from qdialect.behaviors import Accumulator, Behavior
-from qdialect.behaviors.degrees import Homogeneity, homogeneity, product_powers, translation
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import QContext
-from qdialect.ops import constant_array, constant_of
-from qdialect.qparams.maps import IndexMap, Select
+from qdialect.ir.behaviors import Accumulator, Behavior
+from qdialect.ir.behaviors.degrees import Homogeneity, homogeneity, product_powers, translation
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_array, constant_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -38,7 +38,7 @@ from xdsl.ir import SSAValue
 from qdialect.analysis.channel_labels import Absorber, Labels, Term
 from qdialect.analysis.channel_shifts import ShiftWalk
 from qdialect.analysis.channel_walk import Walk
-from qdialect.context import QContext
+from qdialect.ir.context import QContext
 
 
 @dataclass(frozen=True)

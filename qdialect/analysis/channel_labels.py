@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
-from qdialect.qparams.legality import Illegal
-from qdialect.qparams.maps import IndexMap
-from qdialect.qparams.parameter_field import ParameterField
-from qdialect.qparams.parameters import Layout, Storage
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.algebra.qparams.maps import IndexMap
+from qdialect.algebra.qparams.parameter_field import ParameterField
+from qdialect.algebra.qparams.parameters import Layout, Storage
 
 Labels = NDArray[np.int64]
 Shape = Sequence[int]

@@ -33,16 +33,16 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.analysis.channel_gains import Gain, Gains, LinearWalk, Use, find_gains
 from qdialect.analysis.channel_groups import ChannelGroup, groups_of
 from qdialect.analysis.channel_labels import Labels, aligned
-from qdialect.behaviors import Accumulator, Behavior
-from qdialect.behaviors.degrees import (
+from qdialect.ir.behaviors import Accumulator, Behavior
+from qdialect.ir.behaviors.degrees import (
     Homogeneity,
     homogeneity,
     product_powers,
     sums_alike,
     translation,
 )
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import QContext
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import QContext
 
 
 class Matrices(IntEnum):

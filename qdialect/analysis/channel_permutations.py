@@ -24,15 +24,15 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from qdialect.algebra.qparams.maps import IndexMap, Select
 from qdialect.analysis.channel_groups import ChannelGroup, groups_of
 from qdialect.analysis.channel_labels import Labels, aligned
 from qdialect.analysis.channel_mixing import fibre_blocks, fibre_dim, joins_all
 from qdialect.analysis.channel_walk import Walk
-from qdialect.behaviors import Accumulator, Behavior
-from qdialect.behaviors.degrees import sums_alike
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import QContext
-from qdialect.qparams.maps import IndexMap, Select
+from qdialect.ir.behaviors import Accumulator, Behavior
+from qdialect.ir.behaviors.degrees import sums_alike
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import QContext
 
 Blocks = Sequence[Sequence[int]]
 """Classes of a group, numbered from 1, that may change places with each other."""

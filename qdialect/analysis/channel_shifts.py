@@ -17,14 +17,14 @@ from math import isfinite
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.qparams.maps import IndexMap
+from qdialect.algebra.ranges import Interval
 from qdialect.analysis.channel_labels import Absorber, Labels, Term
 from qdialect.analysis.channel_walk import Walk
-from qdialect.behaviors import Accumulator, Behavior
-from qdialect.behaviors.degrees import Homogeneity, translation
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import QContext
-from qdialect.numerics.ranges import Interval
-from qdialect.qparams.maps import IndexMap
+from qdialect.ir.behaviors import Accumulator, Behavior
+from qdialect.ir.behaviors.degrees import Homogeneity, translation
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import QContext
 
 
 class ShiftWalk(Walk):

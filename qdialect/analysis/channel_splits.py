@@ -27,8 +27,8 @@ from qdialect.analysis.channel_labels import Labels
 from qdialect.analysis.channel_mixing import joins_all
 from qdialect.analysis.channel_permutations import PermutationWalk, blocks_of, one_to_one
 from qdialect.analysis.channel_walk import Walk
-from qdialect.behaviors import Accumulator, Behavior
-from qdialect.context import QContext
+from qdialect.ir.behaviors import Accumulator, Behavior
+from qdialect.ir.context import QContext
 
 
 def find_splittable(function: FuncOp, ctx: QContext) -> list[tuple[ChannelGroup, Sequence[int]]]:

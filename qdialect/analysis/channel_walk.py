@@ -16,6 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
+from qdialect.algebra.qparams.maps import IndexMap
 from qdialect.analysis.channel_labels import (
     LARGEST,
     Absorber,
@@ -25,15 +26,14 @@ from qdialect.analysis.channel_labels import (
     aligned,
     carried,
 )
-from qdialect.behaviors import Accumulator, Behavior, PortKind
-from qdialect.behaviors.degrees import Homogeneity, Powers, homogeneity, solved_for, substituted
-from qdialect.behaviors.flow import tied_operands
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.context import QContext
-from qdialect.ops import constant_of
-from qdialect.ops.components import NoPiecesError, Pieces, built
-from qdialect.qparams.maps import IndexMap
-from qdialect.quant import element_type
+from qdialect.ir.behaviors import Accumulator, Behavior, PortKind
+from qdialect.ir.behaviors.degrees import Homogeneity, Powers, homogeneity, solved_for, substituted
+from qdialect.ir.behaviors.flow import tied_operands
+from qdialect.ir.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_of
+from qdialect.ir.ops.components import NoPiecesError, Pieces, built
+from qdialect.ir.quant import element_type
 
 _SHARED = 4096
 """A constant of more elements that several ops use is not copied for each."""

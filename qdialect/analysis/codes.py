@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.float_text import FORMATS
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import constant_array, constant_of
-from qdialect.ops.constants import BlobAttr, element_name
-from qdialect.qparams import QParams
-from qdialect.quant import element_type, quant_element
-from qdialect.weights import DTYPES
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.float_text import FORMATS
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.rounding import Rounding
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_array, constant_of
+from qdialect.ir.ops.constants import BlobAttr, element_name
+from qdialect.ir.quant import element_type, quant_element
+from qdialect.ir.weights import DTYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.ranges import Interval
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
-from qdialect.behaviors import Accumulator, Behavior, Port
-from qdialect.behaviors.shapes import DYNAMIC
-from qdialect.context import QContext
-from qdialect.numerics.ranges import Interval
-from qdialect.ops import constant_of
-from qdialect.ops.constants import BlobAttr
-from qdialect.qparams import QParams
+from qdialect.ir.behaviors import Accumulator, Behavior, Port
+from qdialect.ir.behaviors.shapes import DYNAMIC
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_of
+from qdialect.ir.ops.constants import BlobAttr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.numerics.channels import Channels
+    from qdialect.algebra.channels import Channels
 
     Numbers = NDArray[Any]
 
@@ -52,7 +52,7 @@ class Sums:
 
     def reals(self) -> Channels:
         """The sums times their scales, in real units."""
-        from qdialect.numerics.channels import Channels
+        from qdialect.algebra.channels import Channels
 
         low, high = ((side, *self.scales) for side in (self.low, self.high))
         return Channels((low,), (high,), self.assuming)
@@ -203,7 +203,7 @@ def _signed_sums(
 def _add_up(weights: Numbers, rhs: QParams, axis: int | None) -> _Signed:
     import numpy as np
 
-    from qdialect.numerics.quantize import chunks, spread
+    from qdialect.algebra.quantize import chunks, spread
 
     zeros = spread(rhs.zero_point_array(), rhs, weights.shape)
     small = weights.itemsize <= 2 and int(np.abs(zeros).max()) < 1 << 30
@@ -269,7 +269,7 @@ def bias_reals(session: QContext, bias: SSAValue, codes_of: CodesOf) -> Channels
     """The real numbers of a bias, element by element where it is constant."""
     import numpy as np
 
-    from qdialect.numerics.channels import Channels
+    from qdialect.algebra.channels import Channels
 
     params, array = qparams_of(bias), constant_values(bias, session)
     if params is None:

@@ -7,10 +7,10 @@ from math import prod
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.behaviors import Behavior
-from qdialect.behaviors.declaration import Accumulator
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.ops.priced_shapes import priced_like, priced_shape
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.behaviors.declaration import Accumulator
+from qdialect.ir.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.ir.ops.priced_shapes import priced_like, priced_shape
 
 
 def elements(value: SSAValue) -> int:

@@ -13,8 +13,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.functions import is_private
-from qdialect.behaviors.flow import tied_operands
-from qdialect.context import QContext
+from qdialect.ir.behaviors.flow import tied_operands
+from qdialect.ir.context import QContext
 
 
 class FloatInterface:

@@ -14,9 +14,9 @@ from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.behaviors import BehaviorRegistry
-from qdialect.ops.constants import ConstantOp
-from qdialect.quant import DCastOp, QCastOp
+from qdialect.ir.behaviors import BehaviorRegistry
+from qdialect.ir.ops.constants import ConstantOp
+from qdialect.ir.quant import DCastOp, QCastOp
 
 
 @dataclass

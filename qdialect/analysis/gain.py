@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.quantize import spread
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.ranges import narrowed_qparams
-from qdialect.behaviors import Accumulator, Behavior, Size, Sizes
-from qdialect.behaviors.flow import tied_operands
-from qdialect.behaviors.shapes import DYNAMIC
-from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.quantize import spread
-from qdialect.ops import constant_array, constant_of
-from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type
+from qdialect.ir.behaviors import Accumulator, Behavior, Size, Sizes
+from qdialect.ir.behaviors.flow import tied_operands
+from qdialect.ir.behaviors.shapes import DYNAMIC
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_array, constant_of
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type
 
 if TYPE_CHECKING:
     import numpy as np

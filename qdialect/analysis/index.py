@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.context import QContext
-from qdialect.ops.base import PINNED, kernels_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops.base import PINNED, kernels_of
 
 
 @dataclass(frozen=True)

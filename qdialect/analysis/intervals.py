@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.arithmetic import quantized as code_of
+from qdialect.algebra.arithmetic import requantized
+from qdialect.algebra.qparams import QParams, Storage
+from qdialect.algebra.ranges import Interval, clamped, reals
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
-from qdialect.behaviors import Behavior
-from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.arithmetic import quantized as code_of
-from qdialect.numerics.arithmetic import requantized
-from qdialect.numerics.ranges import Interval, clamped, reals
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import ConstantOp
-from qdialect.ops.constants import BlobAttr
-from qdialect.qparams import QParams, Storage
-from qdialect.quant import SCastOp, arithmetic_of, element_type
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import ConstantOp
+from qdialect.ir.ops.constants import BlobAttr
+from qdialect.ir.quant import SCastOp, arithmetic_of, element_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.qparams.maps import IndexMap
+    from qdialect.algebra.qparams.maps import IndexMap
 
 #: relative and absolute error of a few operations in f32, generously
 _SLACK, _TINY = 2.0**-20, 2.0**-120

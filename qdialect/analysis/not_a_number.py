@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.lazy_numpy import np
 from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.context import QContext
-from qdialect.numerics.lazy_numpy import np
-from qdialect.quant import DCastOp, element_type
+from qdialect.ir.context import QContext
+from qdialect.ir.quant import DCastOp, element_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,6 +18,11 @@ from typing import cast
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Block, Operation, SSAValue
 
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.fixed_point import FixedPoint, requantize_fixed
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.ranges import Interval, quantized
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.assumptions import cut_to_assumption
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of, rounding_of
 from qdialect.analysis.contractions import passes, result_range
@@ -36,17 +41,12 @@ from qdialect.analysis.intervals import (
     union,
     within,
 )
-from qdialect.behaviors import Accumulator, Behavior, PortKind
-from qdialect.behaviors.flow import tied_operands
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.fixed_point import FixedPoint, requantize_fixed
-from qdialect.numerics.ranges import Interval, quantized
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import ConstantOp, constant_of
-from qdialect.qparams import QParams
-from qdialect.quant import (
+from qdialect.ir.behaviors import Accumulator, Behavior, PortKind
+from qdialect.ir.behaviors.flow import tied_operands
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import ConstantOp, constant_of
+from qdialect.ir.quant import (
     ConversionOp,
     DCastOp,
     QCastOp,
@@ -389,7 +389,7 @@ class CodeRanges:
             return None
         import numpy as np
 
-        from qdialect.numerics.float_spans import DoubleSpans
+        from qdialect.algebra.float_spans import DoubleSpans
 
         found: list[Interval] = []
         every = np.arange(int(codes.low), int(codes.high) + 1)

@@ -25,15 +25,15 @@ from math import frexp, prod
 
 from xdsl.ir import Operation
 
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.sums import PAIRS, SumType
 from qdialect.analysis.accumulators import products_of
 from qdialect.analysis.codes import qparams_of
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.context import QContext
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.sums import PAIRS, SumType
-from qdialect.ops.base import is_kernel, kernels_of
-from qdialect.ops.contraction import ConvolutionOp, TransposedConvolutionOp
-from qdialect.quant import DCastOp, arithmetic_of
+from qdialect.ir.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops.base import is_kernel, kernels_of
+from qdialect.ir.ops.contraction import ConvolutionOp, TransposedConvolutionOp
+from qdialect.ir.quant import DCastOp, arithmetic_of
 
 _RUN = 128
 """Products that the kernels of floats add one after the other (`MLAS_SGEMM_STRIDEK`)."""

@@ -113,7 +113,7 @@ def _samples(a: api.Model, b: api.Model, data: str | None, count: int) -> Sequen
 def _layers(
     args: Arguments, a: api.Model, b: api.Model, engines: Sequence[str], samples: Sequence[Inputs]
 ) -> int:
-    from qdialect.workflows.alone import Alone
+    from qdialect.plugins.onnx.alone import Alone
     from qdialect.workflows.compare_values import (
         Compared,
         compare_layers,

@@ -12,13 +12,13 @@ from qdialect.cli.files import load_model, report_output
 from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.terminal import OK, WRONG_INPUT, indented, line, paint, say, table
 from qdialect.errors import UsageError, did_you_mean
+from qdialect.ir.weights import save_text
+from qdialect.plugins.tflite.files import TARGETS
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
-from qdialect.weights import save_text
 from qdialect.workflows.inspect import Boundary, Inspection, LitertOps, litert_ops
 from qdialect.workflows.taken import AS_KERNELS_RUN, ON_FLOATS, Taken
 from qdialect.workflows.target_report import TargetReport
-from qdialect.workflows.tflite_files import TARGETS
 
 _KEYS_SHOWN = 4
 _BOUNDARIES_SHOWN = 5

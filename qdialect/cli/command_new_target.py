@@ -39,7 +39,7 @@ def check_name(name: str) -> str:
     """`name`, if a package, a dialect and a target can be called so; UsageError (`bad-name`)."""
     from xdsl.dialects import get_all_dialects
 
-    from qdialect.dialects import DIALECTS
+    from qdialect.ir.dialects import DIALECTS
     from qdialect.targets.installed import list_targets
 
     problem = ""

@@ -17,20 +17,20 @@ from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.instrumentation import Progress
 from qdialect.cli.reproducer import Reproducer, numerics_check
 from qdialect.cli.terminal import OK, WRONG_INPUT, duration, line, progress, say, table
-from qdialect.context import QContext
 from qdialect.errors import UsageError
+from qdialect.ir.context import QContext
+from qdialect.ir.weights import save_text
 from qdialect.pipeline.manager import Instrumentation
+from qdialect.plugins.tflite.files import TARGETS, ExecutedTflite
 from qdialect.rewrite.remarks import key_text
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.targets.price_table import NO_DOT_PRODUCTS, read_prices, shipped_prices
-from qdialect.weights import save_text
 from qdialect.workflows.model import SAVED, load
 from qdialect.workflows.optimize_file import FileOptimization
 from qdialect.workflows.optimize_folder import FolderOptimization, Outcome
 from qdialect.workflows.race import FLOAT, INPUT, SECONDS, Candidate, Choice, signal_to_noise
 from qdialect.workflows.target_report import left_over, refused_ops, unfit_sums
-from qdialect.workflows.tflite_files import TARGETS, ExecutedTflite
 
 SAMPLES = 2
 """On how many random inputs the result is compared, unless said: one of numbers anywhere,

@@ -14,12 +14,12 @@ from qdialect.cli.files import writable
 from qdialect.cli.flags import Arguments, write, write_json
 from qdialect.cli.terminal import OK, interrupted, line, progress, say, table
 from qdialect.errors import InputError, QError, UsageError, Where, did_you_mean
-from qdialect.profile.distribution import distribution
-from qdialect.profile.entries import tensor_range
-from qdialect.profile.file import load_profile, save_profile
-from qdialect.profile.model_identity import ModelIdentity
-from qdialect.profile.ranges import Method, RangeChoice
-from qdialect.profile.record import Channels, Derived, Profile, Settings
+from qdialect.quantizer.profile.distribution import distribution
+from qdialect.quantizer.profile.entries import tensor_range
+from qdialect.quantizer.profile.file import load_profile, save_profile
+from qdialect.quantizer.profile.model_identity import ModelIdentity
+from qdialect.quantizer.profile.ranges import Method, RangeChoice
+from qdialect.quantizer.profile.record import Channels, Derived, Profile, Settings
 from qdialect.workflows.calibrate import (
     Interrupted,
     calibrate,

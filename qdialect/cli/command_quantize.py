@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import Any, cast
 
 from qdialect import api
+from qdialect.algebra.rounding import Rounding
 from qdialect.cli.command_optimize import priced_target, race_seconds
 from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
 from qdialect.cli.measured_table import measured_text
 from qdialect.cli.terminal import OK, interrupted, line, progress, say, table
 from qdialect.errors import UsageError
-from qdialect.numerics.rounding import Rounding
-from qdialect.profile.engines import EngineName
-from qdialect.profile.file import load_profile
-from qdialect.profile.ranges import Method
-from qdialect.profile.scheme import Symmetry
-from qdialect.quantization.block_formats import ONLY_IN_BLOCKS
-from qdialect.quantization.blocks import format_refusal
-from qdialect.quantization.quality import db_text
-from qdialect.quantization.recipe import Recipe
+from qdialect.ir.weights import save_text
+from qdialect.quantizer.block_formats import ONLY_IN_BLOCKS
+from qdialect.quantizer.blocks import format_refusal
+from qdialect.quantizer.profile.engines import EngineName
+from qdialect.quantizer.profile.file import load_profile
+from qdialect.quantizer.profile.ranges import Method
+from qdialect.quantizer.profile.scheme import Symmetry
+from qdialect.quantizer.quality import db_text
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.base import Target
-from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, parse_budget
 from qdialect.workflows.budgeted import Answer, Request, front_points, write_front
 from qdialect.workflows.calibrate import Interrupted
@@ -205,7 +205,7 @@ def _front_folder(text: str | None) -> Path | None:
 def _races(path: Path, target: Target) -> bool:
     if path.suffix != ".onnx" or target.name != "onnxruntime":
         return False
-    from qdialect.formats.onnx.write.kernels import installed_runtime
+    from qdialect.plugins.onnx.write.kernels import installed_runtime
 
     return installed_runtime() is not None
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from qdialect.cli.terminal import say
 from qdialect.errors import InputError, UsageError, Where, did_you_mean
-from qdialect.weights import replacing, save_text
+from qdialect.ir.weights import replacing, save_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdialect.cli.flags import Arguments
-    from qdialect.context import QContext
+    from qdialect.ir.context import QContext
     from qdialect.workflows.model import Model
 
     Arrays = Mapping[str, NDArray[Any]]
@@ -69,7 +69,7 @@ def load_model(args: Arguments, name: str) -> Model:
 
 def load_arrays(name: str) -> dict[str, NDArray[Any]]:
     """The arrays of an `.npz` file by name."""
-    from qdialect.weights.numpy_files import npz_arrays
+    from qdialect.ir.weights.numpy_files import npz_arrays
 
     return npz_arrays(Path(name))
 

@@ -332,7 +332,7 @@ def are_weights_inline(args: Arguments) -> bool:
 
 def is_bytecode_requested(args: Arguments) -> bool:
     """Whether flags ask for bytecode, by their name or by that of the file."""
-    from qdialect.formats.bytecode.layout import SUFFIX
+    from qdialect.plugins.mlir.bytecode.layout import SUFFIX
 
     return args.switch("emit-bytecode") or (args.text("o") or "").endswith(SUFFIX)
 

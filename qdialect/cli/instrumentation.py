@@ -13,10 +13,10 @@ from typing_extensions import override
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.cli.terminal import bar, moving
-from qdialect.context import QContext
 from qdialect.errors import QError, unwritable
-from qdialect.formats.mlir.write import module_text
+from qdialect.ir.context import QContext
 from qdialect.pipeline.manager import Instrumentation, Passes
+from qdialect.plugins.mlir.write import module_text
 
 _RULE = "===" + "-" * 73 + "==="
 

@@ -19,10 +19,14 @@ from qdialect.cli.flags import (
     write_binary,
 )
 from qdialect.cli.terminal import OK, OUR_BUG, WRONG_INPUT, Sources, line, report, say
-from qdialect.context import QContext
 from qdialect.errors import Block, InputError, PassFailure, QError, UsageError, Where
-from qdialect.formats.bytecode.layout import MAGIC
-from qdialect.formats.mlir.read import (
+from qdialect.ir.context import QContext
+from qdialect.ir.ops.keys import KEY
+from qdialect.ir.verify.verifier import BLOBS, verification_errors
+from qdialect.ir.weights import BlobStore, save_text
+from qdialect.pipeline.plugins import Plugins
+from qdialect.plugins.mlir.bytecode.layout import MAGIC
+from qdialect.plugins.mlir.read import (
     Parsed,
     bytecode_module,
     decode,
@@ -31,11 +35,7 @@ from qdialect.formats.mlir.read import (
     read_text,
     weight_path,
 )
-from qdialect.formats.mlir.write import bytecode, module_text, save_module
-from qdialect.ops.keys import KEY
-from qdialect.pipeline.plugins import Plugins
-from qdialect.verify.verifier import BLOBS, verification_errors
-from qdialect.weights import BlobStore, save_text
+from qdialect.plugins.mlir.write import bytecode, module_text, save_module
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
     from qdialect.cli.diagnostics import Expectations
     from qdialect.cli.instrumentation import Timing
-    from qdialect.formats.bytecode.cursor import Data
     from qdialect.pipeline.manager import Passes
     from qdialect.pipeline.text import PassSpec
-    from qdialect.profile.record import Profile
+    from qdialect.plugins.mlir.bytecode.cursor import Data
+    from qdialect.quantizer.profile.record import Profile
     from qdialect.targets.base import Target
 
 SEPARATOR = "// -----"
@@ -81,7 +81,7 @@ class OptDriver:
             self.target = get_target(name)
         self.profile: Profile | None = None
         if (path := args.text("assume-profile")) is not None:
-            from qdialect.profile.file import load_profile
+            from qdialect.quantizer.profile.file import load_profile
 
             self.profile = load_profile(Path(path))
         self.timing: Timing | None = None
@@ -252,7 +252,7 @@ class OptDriver:
 
             verify_roundtrip(parsed.module, ctx, self._session)
         if self.profile is not None:
-            from qdialect.profile.assume import state_ranges
+            from qdialect.quantizer.profile.assume import state_ranges
 
             state_ranges(parsed.module, self.profile)
         specs, verify_each = self._pipeline(parsed, ctx)
@@ -364,7 +364,7 @@ def _read_input(argument: str) -> tuple[Data | None, str, str, Path]:
         return None, decode(data, "<stdin>"), "<stdin>", Path()
     path = Path(argument)
     if is_bytecode(path):
-        from qdialect.formats.bytecode.read import mapped
+        from qdialect.plugins.mlir.bytecode.read import mapped
 
         return mapped(path), "", argument, path.parent
     return None, read_text(path), argument, path.parent
@@ -387,7 +387,7 @@ def _kept_identity(
     """`model_identity.kept_identity`; nothing for a module without keys, which has no profile."""
     if not any(KEY in op.attributes for op in module.walk()):
         return nullcontext()
-    from qdialect.profile.model_identity import kept_identity
+    from qdialect.quantizer.profile.model_identity import kept_identity
 
     return kept_identity(module, ctx, passes)
 

@@ -10,12 +10,12 @@ from xdsl.ir import SSAValue
 
 from qdialect.cli.flags import Arguments
 from qdialect.cli.terminal import line
-from qdialect.context import QContext
 from qdialect.errors import InputError, Where
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.formats.mlir.write.style import HEX_ABOVE, Style
-from qdialect.ops.locations import op_where
+from qdialect.ir.context import QContext
+from qdialect.ir.ops.locations import op_where
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.mlir.write import module_text
+from qdialect.plugins.mlir.write.style import HEX_ABOVE, Style
 
 Spelling = dict[str, Any]
 """Keyword arguments of `module_text`."""
@@ -111,7 +111,7 @@ def _text(module: ModuleOp, ctx: QContext, generic: bool) -> str:
 
 
 def _bytecode(module: ModuleOp, ctx: QContext) -> bytes:
-    from qdialect.formats.bytecode.write import module_bytes
+    from qdialect.plugins.mlir.bytecode.write import module_bytes
 
     return b"".join(module_bytes(module, ctx, inline_weights=True))
 
@@ -119,17 +119,17 @@ def _bytecode(module: ModuleOp, ctx: QContext) -> bytes:
 def _read(written: str | bytes, session: QContext) -> ModuleOp:
     if isinstance(written, str):
         return read_module(written, session, "<roundtrip>")
-    from qdialect.formats.bytecode.read import module_of
+    from qdialect.plugins.mlir.bytecode.read import module_of
 
     return module_of(written, session, "<roundtrip>")
 
 
 def _lines(module: ModuleOp, ctx: QContext) -> list[str]:
     """The generic form, with defaults that are left out, and operands that commute in order."""
-    from qdialect.upstream import OTHER_DIALECTS
-    from qdialect.upstream.attributes import default_of
-    from qdialect.upstream.table import find_row
-    from qdialect.verify.reports import op_name
+    from qdialect.ir.verify.reports import op_name
+    from qdialect.plugins.mlir.upstream import OTHER_DIALECTS
+    from qdialect.plugins.mlir.upstream.attributes import default_of
+    from qdialect.plugins.mlir.upstream.table import find_row
 
     module = module.clone()
     places: dict[SSAValue, int] = {}

@@ -15,12 +15,12 @@ from xdsl.dialects.builtin import ModuleOp
 from qdialect.cli.files import load_arrays
 from qdialect.cli.flags import Arguments
 from qdialect.cli.terminal import line, say
-from qdialect.context import QContext
 from qdialect.errors import PassFailure, QError
-from qdialect.formats.mlir.write import module_text
+from qdialect.ir.context import QContext
+from qdialect.ir.weights import save_text
 from qdialect.pipeline.manager import Instrumentation, Passes
 from qdialect.pipeline.text import PassSpec, parse_pipeline, pipeline_text
-from qdialect.weights import save_text
+from qdialect.plugins.mlir.write import module_text
 
 #: name of the group in `{-# external_resources #-}`
 GROUP = "mlir_reproducer"
@@ -65,7 +65,7 @@ class Reproducer(Instrumentation):
 def numerics_check(args: Arguments, path: str | None = None) -> Instrumentation:
     """The check that `--verify-numerics` and `--numerics-inputs` ask for; a reduced program
     goes to `path`."""
-    from qdialect.validation.numerics_check import NumericsCheck
+    from qdialect.workflows.validation.numerics_check import NumericsCheck
 
     inputs = args.text("numerics-inputs")
     return NumericsCheck(

@@ -36,7 +36,7 @@ from qdialect.workflows.loadable import loader
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from qdialect.context import QContext
+    from qdialect.ir.context import QContext
 
 _LOWERED = {
     "tosa": "TOSA",
@@ -164,8 +164,8 @@ def _source(args: Arguments) -> str:
 
 
 def _read_onnx(args: Arguments, ctx: QContext) -> ModuleOp:
-    from qdialect.formats.mlir.read import verify_module
-    from qdialect.formats.onnx.read import import_model
+    from qdialect.plugins.mlir.read import verify_module
+    from qdialect.plugins.onnx.read import import_model
 
     source = _source(args)
     module = import_model(sys.stdin.buffer.read() if source == "-" else Path(source), ctx)
@@ -174,9 +174,9 @@ def _read_onnx(args: Arguments, ctx: QContext) -> ModuleOp:
 
 
 def _read_tflite(args: Arguments, ctx: QContext) -> ModuleOp:
-    from qdialect.formats.mlir.read import verify_module
-    from qdialect.formats.tflite.read import read_bytes, read_file
-    from qdialect.formats.tflite.to_module import read_module
+    from qdialect.plugins.mlir.read import verify_module
+    from qdialect.plugins.tflite.file.read import read_bytes, read_file
+    from qdialect.plugins.tflite.file.to_module import read_module
 
     source = _source(args)
     stdin = source == "-"
@@ -187,8 +187,8 @@ def _read_tflite(args: Arguments, ctx: QContext) -> ModuleOp:
 
 
 def _read_mlir(args: Arguments, ctx: QContext) -> ModuleOp:
-    from qdialect.formats.bytecode.layout import MAGIC
-    from qdialect.formats.mlir.read import (
+    from qdialect.plugins.mlir.bytecode.layout import MAGIC
+    from qdialect.plugins.mlir.read import (
         bytecode_module,
         decode,
         load_module,
@@ -219,8 +219,8 @@ def _write_raised(args: Arguments, ctx: QContext, path: Path | None, name: str) 
 
 
 def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str) -> None:
-    from qdialect.formats.mlir.write import module_text
-    from qdialect.weights import save_text
+    from qdialect.ir.weights import save_text
+    from qdialect.plugins.mlir.write import module_text
     from qdialect.workflows.lower import integer_model, lowered_model
     from qdialect.workflows.model import Model, load
 
@@ -245,7 +245,7 @@ def _write_lowered(args: Arguments, ctx: QContext, path: Path | None, name: str)
 
 
 def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments) -> None:
-    from qdialect.formats.mlir.write import module_text, save_module
+    from qdialect.plugins.mlir.write import module_text, save_module
 
     spelling: dict[str, Any] = {
         "generic": args.switch("mlir-print-op-generic"),
@@ -263,7 +263,7 @@ def _write_mlir(module: ModuleOp, ctx: QContext, path: Path | None, args: Argume
 
 
 def _write_bytecode(args: Arguments, module: ModuleOp, ctx: QContext, path: Path | None) -> None:
-    from qdialect.formats.mlir.write import bytecode, save_module
+    from qdialect.plugins.mlir.write import bytecode, save_module
 
     version, text_version = bytecode_version(args), args.text("quant-text")
     inline = args.switch("inline-weights")
@@ -287,7 +287,7 @@ def _write_bytecode(args: Arguments, module: ModuleOp, ctx: QContext, path: Path
 def _write_onnx(
     module: ModuleOp, ctx: QContext, path: Path | None, args: Arguments, opset: int | None
 ) -> None:
-    from qdialect.formats.onnx.write import keeps_weights_beside, save_model, write_model
+    from qdialect.plugins.onnx.write import keeps_weights_beside, save_model, write_model
 
     form = "qoperator" if args.text("form") == "qoperator" else "qdq"
     model = write_model(module, ctx, form=form, opset=opset)
@@ -301,8 +301,8 @@ def _write_onnx(
 
 
 def _write_tflite(module: ModuleOp, ctx: QContext, path: Path | None) -> None:
+    from qdialect.plugins.tflite.files import save_tflite
     from qdialect.workflows.model import Model, write_tflite
-    from qdialect.workflows.tflite_files import save_tflite
 
     circle = path is not None and path.suffix == ".circle"
     written = write_tflite(Model(module, ctx), "circle" if circle else "tflite")

@@ -22,8 +22,8 @@ from typing import IO, Any
 
 from qdialect.children import python_child
 from qdialect.engines.model_child import receive, send
-from qdialect.engines.tools import memory_limit, time_limit
 from qdialect.errors import InputError
+from qdialect.plugins.common.tools import memory_limit, time_limit
 
 NUMBERS = count()
 """Numbers of models, which no two models share."""

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from qdialect.engines import tools
 from qdialect.engines.table import ENGINES, PACKAGES, Entry
 from qdialect.errors import InputError, UsageError
+from qdialect.plugins.common import tools
 
 if TYPE_CHECKING:
     from qdialect.engines.local import LocalEngine
-    from qdialect.engines.program import Engine
+    from qdialect.plugins.common.program import Engine
 
 
 def engine_named(name: str) -> Engine:

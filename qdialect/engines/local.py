@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from qdialect.context import QContext
-from qdialect.dialects.tflite import TfliteNodeOp
 from qdialect.errors import InputError
-from qdialect.formats.kept import KEPT, evaluate_kept
+from qdialect.ir.context import QContext
+from qdialect.ir.kept_runs import KEPT, evaluate_kept
+from qdialect.plugins.tflite.dialect import TfliteNodeOp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.reference import Evaluation, Kernel
+    from qdialect.interpreter import Evaluation, Kernel
 
     Array = NDArray[Any]
     Run = Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -53,7 +53,7 @@ class Numpy:
 
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
         """The interpreter on `module`; `source` and `optimize` do not matter."""
-        from qdialect.reference import Interpreter, output_names
+        from qdialect.interpreter import Interpreter, output_names
 
         interpreter = Interpreter(ctx, module, functions=KEPT_NODES)
         names = output_names(interpreter.function())
@@ -76,9 +76,9 @@ class OnnxRuntime:
 
     def open(self, module: ModuleOp, ctx: QContext, *, source: Path | None, optimize: bool) -> Run:
         """A session on `source` if that is an ONNX file, else on the exported `module`."""
-        from qdialect.formats.onnx.write import OrtEngine, write_model
-        from qdialect.reference import Interpreter, argument_names, output_names
-        from qdialect.reference.narrow import as_laid_out, as_narrow
+        from qdialect.interpreter import Interpreter, argument_names, output_names
+        from qdialect.interpreter.narrow import as_laid_out, as_narrow
+        from qdialect.plugins.onnx.write import OrtEngine, write_model
 
         function = Interpreter(ctx, module).function()
         types = dict(zip(argument_names(function), function.function_type.inputs, strict=True))
@@ -105,7 +105,7 @@ def _kept_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation)
 
 
 def _tflite_node(op: Operation, operands: Sequence[Array], evaluation: Evaluation) -> list[Array]:
-    from qdialect.engines.litert_node import evaluate_node
+    from qdialect.plugins.tflite.engine_node import evaluate_node
 
     return evaluate_node(op, operands, evaluation)
 

@@ -43,33 +43,35 @@ _ENTRIES: Mapping[EngineName, Entry] = {
     ),
     "litert": Entry(
         "litert-xnn",
-        "qdialect.engines.litert:LitertXnn",
+        "qdialect.plugins.tflite.engine:LitertXnn",
         extra="litert",
     ),
     "litert-xnn": Entry(
         "LiteRT as it runs files: XNNPACK, and optimized kernels where that has none",
-        "qdialect.engines.litert:LitertXnn",
+        "qdialect.plugins.tflite.engine:LitertXnn",
         extra="litert",
     ),
     "litert-opt": Entry(
         "LiteRT, its optimized kernels",
-        "qdialect.engines.litert:LitertOpt",
+        "qdialect.plugins.tflite.engine:LitertOpt",
         extra="litert",
     ),
     "litert-ref": Entry(
         "LiteRT, its reference kernels",
-        "qdialect.engines.litert:LitertRef",
+        "qdialect.plugins.tflite.engine:LitertRef",
         extra="litert",
     ),
-    "iree": Entry("IREE llvm-cpu, of TOSA", "qdialect.engines.iree:Iree", environment="iree"),
+    "iree": Entry(
+        "IREE llvm-cpu, of TOSA", "qdialect.plugins.stablehlo.engine:Iree", environment="iree"
+    ),
     "mlir-runner": Entry(
         "MLIR 22: TOSA through linalg and LLVM, just in time",
-        "qdialect.engines.mlir_runner:MlirRunner",
+        "qdialect.plugins.linalg.engine:MlirRunner",
         environment="mlir",
     ),
     "tosa-reference": Entry(
         "the reference model of TOSA, by Arm",
-        "qdialect.engines.tosa_reference:TosaReference",
+        "qdialect.plugins.tosa.engine:TosaReference",
         environment="tosa-reference",
     ),
 }

@@ -43,18 +43,19 @@ _RULES = (
 def _entry(
     place: str, summary: str, options: tuple[Option, ...] = _RULES, kind: str = ""
 ) -> PassEntry:
-    """A pass of a file in this folder: `casts.move_casts` has `move-casts`, of class `MoveCasts`
-    unless `kind` is another one."""
+    """A pass of a file in this folder or of a plug-in: `casts.move_casts` has `move-casts`, of
+    class `MoveCasts` unless `kind` is another one."""
     words = place.rpartition(".")[2].split("_")
     kind = kind or "".join(map(str.capitalize, words))
-    return PassEntry("-".join(words), summary, f"{__name__}.{place}:{kind}", options)
+    home = "qdialect" if place.startswith("plugins.") else __name__
+    return PassEntry("-".join(words), summary, f"{home}.{place}:{kind}", options)
 
 
 def _entries() -> tuple[PassEntry, ...]:
     return (
         _entry("casts.integerize", "turn dequantize -> op -> quantize into the quantized op"),
         _entry(
-            "casts.pin_unrounded",
+            "plugins.onnx.passes.pin_unrounded",
             "pin ops on floats that ONNX Runtime computes in a wider type than they have",
             (),
         ),
@@ -156,26 +157,26 @@ def _entries() -> tuple[PassEntry, ...]:
             "write transposed convolutions on codes as convolutions and depth_to_space",
         ),
         _entry(
-            "casts.form_delegated",
+            "plugins.tflite.passes.form_delegated",
             "write functions of codes and float islands as what XNNPACK in LiteRT runs fastest",
         ),
         _entry(
-            "casts.release_kernels",
+            "plugins.onnx.passes.release_kernels",
             "let ops be real functions that are rounded once where they name LiteRT's kernels",
             (_NUMERICS,),
         ),
         _entry(
-            "casts.form_floats",
+            "plugins.onnx.passes.form_floats",
             "write ops on codes as ops on floats between casts, where a target is faster so",
             (_WHERE, *_RULES),
         ),
         _entry(
-            "casts.dequantize_at_load",
+            "plugins.onnx.passes.dequantize_at_load",
             "let a runtime dequantize constant weights of float products when it loads a model",
             (_WHERE, *_RULES),
         ),
         _entry(
-            "casts.part_biases",
+            "plugins.onnx.passes.part_biases",
             "add float biases alone where they keep products of codes from integer kernels",
             (_WHERE, *_RULES),
         ),
@@ -185,22 +186,22 @@ def _entries() -> tuple[PassEntry, ...]:
             kind="FormPRelu",
         ),
         _entry(
-            "lowering.softmax_last",
+            "plugins.onnx.passes.softmax_last",
             "write softmax along an inner dimension as one along the last, between transposes",
             (_WHERE, *_RULES),
         ),
         _entry(
-            "lowering.channels_last",
+            "plugins.onnx.passes.channels_last",
             "write depth_to_space and nearest upsampling as transposes and copies of whole pixels",
             (_WHERE, *_RULES),
         ),
         _entry(
-            "lowering.widen_channels",
+            "plugins.onnx.passes.widen_channels",
             "widen convolutions to numbers of channels that a target's kernel is made for",
             (("multiple", "int", "0", "of what; default 0: the target says which"), *_RULES),
         ),
         _entry(
-            "lowering.finer_weights",
+            "plugins.onnx.passes.finer_weights",
             "write weights of few bits as multiples of a power of two, for a bias of finer steps",
             kind="FinerWeightsPass",
         ),
@@ -219,12 +220,12 @@ def _entries() -> tuple[PassEntry, ...]:
             kind="FoldIntoWeightsPass",
         ),
         _entry(
-            "importing.raise_dynamic",
+            "plugins.onnx.passes.raise_dynamic",
             "make one op of a product that quantizes its input as it runs",
             kind="RaiseDynamicProducts",
         ),
         _entry(
-            "lowering.lower_dynamic",
+            "plugins.onnx.passes.lower_dynamic",
             "write such ops in pieces, or as float products of dequantized weights",
             (*_RULES, ("to", "pieces|floats", "pieces", "floats is relaxed")),
             kind="LowerDynamicProducts",
@@ -261,12 +262,12 @@ def _entries() -> tuple[PassEntry, ...]:
         PassEntry(
             "raise-tosa",
             "turn TOSA into nn and quant, bit by bit; what has no counterpart stays",
-            "qdialect.raising.tosa.convert:RaiseTosa",
+            "qdialect.plugins.tosa.raising.convert:RaiseTosa",
         ),
         PassEntry(
             "raise-tflite",
             "turn TFLite and Circle into nn and quant, as an engine of LiteRT computes them",
-            "qdialect.raising.tflite.convert:RaiseTflite",
+            "qdialect.plugins.tflite.raising.convert:RaiseTflite",
             (
                 (
                     "kernels",
@@ -280,13 +281,13 @@ def _entries() -> tuple[PassEntry, ...]:
         PassEntry(
             "raise-stablehlo",
             "turn StableHLO into nn and quant; what has no counterpart stays",
-            "qdialect.raising.stablehlo.convert:RaiseStablehlo",
+            "qdialect.plugins.stablehlo.raising.convert:RaiseStablehlo",
             (_NUMERICS,),
         ),
         PassEntry(
             "compute-in-floats",
             "compute in floats, between casts, what a dialect has no exact integers for",
-            "qdialect.lowerings.compute_in_floats:ComputeInFloats",
+            "qdialect.plugins.common.lowering.compute_in_floats:ComputeInFloats",
             (
                 ("to", _LOWERED, "tosa", "the export it is for"),
                 *_RULES,
@@ -295,29 +296,29 @@ def _entries() -> tuple[PassEntry, ...]:
         PassEntry(
             "require-integers",
             "refuse floats and what has no exact integers in a dialect, with all reasons",
-            "qdialect.lowerings.require_integers:RequireIntegers",
+            "qdialect.plugins.common.lowering.require_integers:RequireIntegers",
             (("to", _LOWERED, "tosa", "the export it is for"),),
         ),
         PassEntry(
             "convert-nn-to-tosa",
             "write networks in TOSA: integers bit for bit, floats in the profile of floats",
-            "qdialect.lowerings.tosa.convert:ConvertNnToTosa",
+            "qdialect.plugins.tosa.lowering.convert:ConvertNnToTosa",
         ),
         PassEntry(
             "convert-nn-to-linalg",
             "write networks in linalg, arith, math and tensor: integers bit for bit, and floats",
-            "qdialect.lowerings.linalg.convert:ConvertNnToLinalg",
+            "qdialect.plugins.linalg.lowering.convert:ConvertNnToLinalg",
             (("casts", "arith|quant|iree", "arith", "how casts of floats are written"),),
         ),
         PassEntry(
             "convert-nn-to-stablehlo",
             "write networks in StableHLO, with quantized types and floats",
-            "qdialect.lowerings.stablehlo.convert:ConvertNnToStablehlo",
+            "qdialect.plugins.stablehlo.lowering.convert:ConvertNnToStablehlo",
         ),
         PassEntry(
             "convert-nn-to-tflite",
             "write networks as the ops of TFLite files, as XNNPACK in LiteRT computes them",
-            "qdialect.lowerings.tflite.convert:ConvertNnToTflite",
+            "qdialect.plugins.tflite.lowering.convert:ConvertNnToTflite",
             (("numerics", "str", "ties", "how far a kernel may be from an op: ties or bounded"),),
         ),
         _entry(
@@ -326,20 +327,22 @@ def _entries() -> tuple[PassEntry, ...]:
             (("to", "arith|casts", "arith", "integers, or casts (dcast, qcast)"), *_RULES),
         ),
         _entry(
-            "lowering.lower_quant_ops",
+            "plugins.mlir.passes.lower_quant_ops",
             "write quantize and dequantize in arith, rounding and saturating",
             (),
         ),
         _entry(
-            "lowering.strip_func_quant_types", "make functions and blocks pass stored integers", ()
+            "plugins.mlir.passes.strip_func_quant_types",
+            "make functions and blocks pass stored integers",
+            (),
         ),
         _entry(
-            "lowering.normalize_quant_types",
+            "plugins.mlir.passes.normalize_quant_types",
             "write block grids per tensor or per axis where they are that",
             (),
         ),
         _entry(
-            "lowering.preflight",
+            "plugins.mlir.passes.preflight",
             "list what an upstream tool would change, reject or crash on (with --remarks)",
             (("tool", "mlir-opt-22|iree-3.13|all", "all", "the tool, or all"),),
         ),
@@ -365,13 +368,13 @@ def _entries() -> tuple[PassEntry, ...]:
         PassEntry(
             "regrid",
             "quantize again what has qparams that the target refuses, to the nearest it takes",
-            "qdialect.quantization.regrid:Regrid",
+            "qdialect.quantizer.regrid:Regrid",
             (_NUMERICS,),
         ),
         PassEntry(
             "equalize-channels",
             "factors of channels, from weights alone, such that rounding loses less",
-            "qdialect.quantization.float_rewrites.equalize_channels:EqualizeChannels",
+            "qdialect.quantizer.float_rewrites.equalize_channels:EqualizeChannels",
             (
                 ("activations", "str", "u8", "storage of values: u8, i8, u16 or i16"),
                 ("weights", "str", "i8", "integers of weights: i8, u8, i4, u4, i3, u3 or i16"),
@@ -381,7 +384,7 @@ def _entries() -> tuple[PassEntry, ...]:
         PassEntry(
             "apply-profile",
             "quantize a float module from a calibration profile",
-            "qdialect.quantization.apply_profile:ApplyProfile",
+            "qdialect.quantizer.apply_profile:ApplyProfile",
             (
                 ("file", "str", "", "the profile; required"),
                 ("activations", "str", "u8", "storage of values: u8, i8, u16 or i16"),
@@ -442,7 +445,7 @@ def _entries() -> tuple[PassEntry, ...]:
         PassEntry(
             "assert-all-quantized",
             "fail if an op is left float, and say why",
-            "qdialect.quantization.assert_all_quantized:AssertAllQuantized",
+            "qdialect.quantizer.assert_all_quantized:AssertAllQuantized",
         ),
         _entry("cleanup.cse", "merge equal pure ops", ()),
         _entry("cleanup.dce", "erase pure ops whose results are unused", ()),

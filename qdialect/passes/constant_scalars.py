@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from xdsl.ir import SSAValue
 
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.qparams import Layout, QParams, Storage
+from qdialect.algebra.quantize import PIECE
 from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.context import QContext
-from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.quantize import PIECE
-from qdialect.ops import ConstantOp, make_constant, shape_of
-from qdialect.ops.constants import element_name
-from qdialect.qparams import Layout, QParams, Storage
-from qdialect.quant import UniformType, element_type
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import ConstantOp, make_constant, shape_of
+from qdialect.ir.ops.constants import element_name
+from qdialect.ir.quant import UniformType, element_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,16 +16,16 @@ from functools import lru_cache
 
 from xdsl.ir import Operation
 
-from qdialect.numerics import arithmetic
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.ranges import Interval, unclamped
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops.base import is_kernel, kernels_of
-from qdialect.qparams import QParams
-from qdialect.quant import arithmetic_of
+from qdialect.algebra import arithmetic
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.ranges import Interval, unclamped
+from qdialect.algebra.rounding import Rounding
+from qdialect.ir.ops.base import is_kernel, kernels_of
+from qdialect.ir.quant import arithmetic_of
 from qdialect.rewrite import Refusal
 from qdialect.rewrite.kernel_marks import distance, weakened
 from qdialect.targets.base import Target

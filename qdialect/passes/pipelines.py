@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 
-from qdialect.numerics.contract import Numerics
+from qdialect.algebra.contract import Numerics
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.installed import get_target
 

@@ -17,16 +17,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.contract import level_named
+from qdialect.algebra.qparams import QParams
 from qdialect.analysis.codes import is_integer
-from qdialect.behaviors import Behavior, PortKind
-from qdialect.behaviors.flow import tied_operands
-from qdialect.context import QContext, session
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import level_named
-from qdialect.ops import shape_of
-from qdialect.ops.ports import port_refusal
-from qdialect.qparams import QParams
-from qdialect.quant import (
+from qdialect.ir.behaviors import Behavior, PortKind
+from qdialect.ir.behaviors.flow import tied_operands
+from qdialect.ir.context import QContext, session
+from qdialect.ir.ops import shape_of
+from qdialect.ir.ops.ports import port_refusal
+from qdialect.ir.quant import (
     ROUNDING_KEY,
     DCastOp,
     QCastOp,

@@ -21,8 +21,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsolatedFromAbove
 
-from qdialect.context import session
 from qdialect.errors import UsageError
+from qdialect.ir.context import session
 from qdialect.pipeline.text import ANY
 
 

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
-from qdialect.context import QContext
 from qdialect.errors import (
     InputError,
     PassFailure,
@@ -22,12 +21,13 @@ from qdialect.errors import (
     foreign_frame,
     foreign_module,
 )
-from qdialect.ops.locations import op_where
+from qdialect.ir.context import QContext
+from qdialect.ir.ops.locations import op_where
+from qdialect.ir.verify.cache import VerifiedOps
+from qdialect.ir.verify.verifier import verify_module
 from qdialect.pipeline.anchors import unanchored
 from qdialect.pipeline.text import PassSpec
 from qdialect.rewrite.summary import summarize
-from qdialect.verify.cache import VerifiedOps
-from qdialect.verify.verifier import verify_module
 
 Passes = Sequence[tuple[PassSpec, ModulePass]]
 

@@ -17,8 +17,8 @@ from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from qdialect.context import QContext, new_context
 from qdialect.errors import QError, UsageError, culprit
+from qdialect.ir.context import QContext, new_context
 
 if TYPE_CHECKING:
     from qdialect.pipeline.registry import PassRegistry

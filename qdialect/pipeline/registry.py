@@ -103,7 +103,7 @@ class PassRegistry:
         prefix, _, name = spec.name.partition("-")
         if prefix != "lower" or spec.name in self._entries or spec.name in self._factories:
             return spec
-        from qdialect.ops import default_components
+        from qdialect.ir.ops import default_components
 
         op = f"nn.{name.replace('-', '_')}"
         if op not in default_components():

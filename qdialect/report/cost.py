@@ -9,10 +9,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 
 from qdialect.analysis.cost import elements, products
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
 
 if TYPE_CHECKING:
-    from qdialect.context import QContext
+    from qdialect.ir.context import QContext
 
 
 def price(op: Operation, session: QContext) -> float | None:

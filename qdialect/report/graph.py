@@ -15,11 +15,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from qdialect.analysis.boundary import Finding
-from qdialect.context import QContext
-from qdialect.dialects.kept import KeptOp, kind_of
-from qdialect.ops import keys_of
+from qdialect.ir.context import QContext
+from qdialect.ir.dialects.kept import KeptOp, kind_of
+from qdialect.ir.ops import keys_of
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, element_type, quant_element
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, element_type, quant_element
 from qdialect.report.cost import price
 from qdialect.report.histograms import range_of
 from qdialect.rewrite.remarks import location_text, name_text

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from qdialect.qparams import Layout
+from qdialect.algebra.qparams import Layout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.profile.distribution import Distribution
-    from qdialect.qparams import QParams
+    from qdialect.algebra.qparams import QParams
+    from qdialect.quantizer.profile.distribution import Distribution
 
     Values = NDArray[Any]
 

@@ -13,7 +13,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from qdialect.errors import printable
-from qdialect.quantization.quality import db_text
+from qdialect.quantizer.quality import db_text
 from qdialect.report.casts import history
 from qdialect.report.drawing import CATEGORIES, Json, Texts, drawn
 from qdialect.report.graph import Graph, graph_of
@@ -43,8 +43,8 @@ from qdialect.rewrite.remarks import OutputBound, Remark
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from qdialect.context import QContext
-    from qdialect.quantization.quality import Quality
+    from qdialect.ir.context import QContext
+    from qdialect.quantizer.quality import Quality
 
 
 @dataclass

@@ -14,7 +14,7 @@ from qdialect.report.graph import Graph, Node, identity
 from qdialect.rewrite.remarks import OutputBound, Remark
 
 if TYPE_CHECKING:
-    from qdialect.quantization.quality import Quality
+    from qdialect.quantizer.quality import Quality
     from qdialect.report.histograms import Histogram
 
 

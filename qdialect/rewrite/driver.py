@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import Contract, Numerics
 from qdialect.analysis.index import every_op, has_marked_ops, ops_named
 from qdialect.analysis.ranges import ranges, ranges_anew
 from qdialect.errors import QError
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.ops.base import PINNED
-from qdialect.ops.component_keys import settle_keys
+from qdialect.ir.ops.base import PINNED
+from qdialect.ir.ops.component_keys import settle_keys
 from qdialect.rewrite.kernel_marks import KernelChangeError, weakened
 from qdialect.rewrite.refused import TargetRefusalError, refused_successor
 from qdialect.rewrite.remarks import (
@@ -34,7 +34,7 @@ from qdialect.rewrite.rewriter import Rewriter
 from qdialect.rewrite.rule import Refusal, Rule
 
 if TYPE_CHECKING:
-    from qdialect.context import QContext
+    from qdialect.ir.context import QContext
 
 
 #: how often rules may fire on one op and its successors: per op of the module, and anyway

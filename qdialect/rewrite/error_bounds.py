@@ -13,9 +13,9 @@ from math import inf
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import Contract, Numerics
 from qdialect.errors import PassFailure
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.quant import quant_element
+from qdialect.ir.quant import quant_element
 
 
 @dataclass(frozen=True, eq=False)

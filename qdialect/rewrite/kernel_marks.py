@@ -23,13 +23,13 @@ from math import inf
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.index import captured_values
 from qdialect.analysis.summation import is_in_integers, order_of_sums
-from qdialect.context import QContext
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops.base import KERNEL, KERNEL_OP, KERNEL_ORDER, PINNED, kernels_of
-from qdialect.quant import ROUNDING_KEY, QCastOp, cast_rounding, element_type, quant_element
+from qdialect.ir.context import QContext
+from qdialect.ir.ops.base import KERNEL, KERNEL_OP, KERNEL_ORDER, PINNED, kernels_of
+from qdialect.ir.quant import ROUNDING_KEY, QCastOp, cast_rounding, element_type, quant_element
 
 _READS_ONLY = {
     **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), frozenset({"pads"})),

@@ -9,10 +9,10 @@ from typing_extensions import override
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
+from qdialect.algebra.contract import Numerics
 from qdialect.analysis.ranges import ranges_anew
-from qdialect.context import QContext
-from qdialect.numerics.contract import Numerics
-from qdialect.ops.component_keys import settle_keys
+from qdialect.ir.context import QContext
+from qdialect.ir.ops.component_keys import settle_keys
 from qdialect.rewrite.driver import Driver
 from qdialect.rewrite.refused import refused_successor
 from qdialect.rewrite.replacements import Replacements

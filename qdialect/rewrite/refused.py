@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute, Operation
 
-from qdialect.ops import ConstantOp
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
+from qdialect.ir.ops import ConstantOp
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
 
 if TYPE_CHECKING:
-    from qdialect.context import QContext
+    from qdialect.ir.context import QContext
 
 _CONVERSIONS = (RescaleOp, QCastOp, DCastOp)
 _OURS = frozenset((*(kind.name for kind in _CONVERSIONS), SCastOp.name))

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
-from qdialect.numerics.contract import Contract
-from qdialect.ops.keys import keys_of
+from qdialect.algebra.contract import Contract
+from qdialect.ir.ops.keys import keys_of
 
 Kind = Literal["fired", "refused", "note"]
 

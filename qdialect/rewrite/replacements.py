@@ -19,10 +19,10 @@ from math import inf
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from qdialect.algebra.contract import EXACT, Contract, Numerics
 from qdialect.analysis.gain import moved
 from qdialect.analysis.index import captured_values, every_op
-from qdialect.context import QContext
-from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.ir.context import QContext
 from qdialect.rewrite.error_bounds import Change, real_bound, sum_up, total
 from qdialect.rewrite.kernel_marks import Replaced
 

@@ -17,17 +17,17 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import get_effects
 
 from qdialect.errors import QError
-from qdialect.ops.base import PINNED
-from qdialect.ops.component_keys import join_keys
-from qdialect.ops.keys import KEY
+from qdialect.ir.ops.base import PINNED
+from qdialect.ir.ops.component_keys import join_keys
+from qdialect.ir.ops.keys import KEY
 from qdialect.rewrite.effects import is_effect_free
 from qdialect.rewrite.kernel_marks import KernelChangeError
 from qdialect.rewrite.refused import TargetRefusalError
 from qdialect.rewrite.replacements import Replacements
 
 if TYPE_CHECKING:
-    from qdialect.behaviors import BehaviorRegistry
-    from qdialect.context import QContext
+    from qdialect.ir.behaviors import BehaviorRegistry
+    from qdialect.ir.context import QContext
 
 _USES = 16
 """Ops that use a value are visited again when so many uses, or fewer, are left."""

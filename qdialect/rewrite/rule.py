@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from xdsl.ir import Operation
 
-from qdialect.numerics.contract import Contract
+from qdialect.algebra.contract import Contract
 
 if TYPE_CHECKING:
-    from qdialect.context import QContext
+    from qdialect.ir.context import QContext
     from qdialect.rewrite.rewriter import Rewriter
 
 M = TypeVar("M")

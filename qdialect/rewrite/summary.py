@@ -14,11 +14,11 @@ from math import inf
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import Numerics
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.functions import is_private, module_of
 from qdialect.analysis.index import captured_values, every_op, ops_named
-from qdialect.context import QContext
-from qdialect.numerics.contract import Numerics
+from qdialect.ir.context import QContext
 from qdialect.rewrite.error_bounds import Change, causes
 from qdialect.rewrite.remarks import OutputBound, Remark, key_text
 from qdialect.rewrite.replacements import propagated

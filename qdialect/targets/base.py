@@ -17,20 +17,20 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
-from qdialect.behaviors.shield import Hook, of_type, shielded_method
+from qdialect.algebra.qparams.domains import ANY_DOMAIN, Domain, shown
+from qdialect.algebra.qparams.parameters import Layout
+from qdialect.algebra.rounding import Rounding
+from qdialect.algebra.sums import SUMS, SumType
 from qdialect.errors import QError, UsageError
-from qdialect.numerics.rounding import Rounding
-from qdialect.numerics.sums import SUMS, SumType
-from qdialect.ops.base import kernels_of
-from qdialect.qparams.domains import ANY_DOMAIN, Domain, shown
-from qdialect.qparams.parameters import Layout
+from qdialect.ir.behaviors.shield import Hook, of_type, shielded_method
+from qdialect.ir.ops.base import kernels_of
 from qdialect.targets.kernels import Kernel
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation
 
-    from qdialect.behaviors import Behavior
-    from qdialect.qparams import QParams
+    from qdialect.algebra.qparams import QParams
+    from qdialect.ir.behaviors import Behavior
     from qdialect.targets.price_table import PriceTable
 
 RESCALE = "quant.rescale"
@@ -168,7 +168,7 @@ class Target:
         Passes call this before they change anything: name and properties are those of `op`,
         and the types are those it would have.
         """
-        from qdialect.quant import quant_element
+        from qdialect.ir.quant import quant_element
 
         params = [
             [None if e is None else e.qparams for e in map(quant_element, types)]
@@ -198,7 +198,7 @@ class Target:
         operands, results = ([v.type for v in values] for values in (op.operands, op.results))
         if not self.overrides_refuses:
             return self._refuses(op, operand_params, result_params, operands, results)
-        from qdialect.quant import UniformType, with_element
+        from qdialect.ir.quant import UniformType, with_element
 
         def typed(kinds: Sequence[Attribute], qparams: Sequence[QParams | None]) -> list[Attribute]:
             pairs = zip(kinds, qparams, strict=True)
@@ -241,7 +241,7 @@ class Target:
         )
 
     def _refuses_multiplier(self, op: Operation) -> str | None:
-        from qdialect.quant import RescaleOp
+        from qdialect.ir.quant import RescaleOp
 
         bits = self.multiplier_bits
         if bits is None or not isinstance(op, RescaleOp) or op.fixed_point is None:

@@ -8,7 +8,8 @@ division, batch norm) is left between casts, for another processor or for a lowe
 
 from __future__ import annotations
 
-from qdialect.behaviors import (
+from qdialect.algebra.rounding import Rounding
+from qdialect.ir.behaviors import (
     Comparison,
     Computation,
     Contraction,
@@ -16,8 +17,7 @@ from qdialect.behaviors import (
     Movement,
     OrderPreserving,
 )
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops.registry import names_of
+from qdialect.ir.ops.registry import names_of
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.kernels import Kernel
 

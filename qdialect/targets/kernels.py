@@ -24,13 +24,13 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, cast
 
-from qdialect.numerics.sums import SUMS, SumType
-from qdialect.qparams.domains import Domain, shown
+from qdialect.algebra.qparams.domains import Domain, shown
+from qdialect.algebra.sums import SUMS, SumType
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation
 
-    from qdialect.qparams import QParams
+    from qdialect.algebra.qparams import QParams
 
 ANY = "*"
 _RANGE = re.compile(r"(-?\d+)(?:\.\.(-?\d+))?|x(\d+)")

@@ -253,5 +253,5 @@ NO_DOT_PRODUCTS = "no-dot-products"
 @cache
 def shipped_prices(target: str) -> PriceTable:
     """The table that comes with the package."""
-    path = Path(__file__).with_name(f"{target}_prices.json")
-    return read_prices(path, target)
+    folder = {"onnxruntime": "onnx", "litert": "tflite"}[target]
+    return read_prices(Path(__file__).parents[1] / "plugins" / folder / "prices.json", target)

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.errors import InputError, Where
-from qdialect.ops import keys_of
-from qdialect.quantization.noise import scaled
-from qdialect.quantization.precision import Losses, Plan
-from qdialect.quantization.quality import db_text
-from qdialect.quantization.recipe import Precision
-from qdialect.quantization.sensitivity import kernel_name, value_name
+from qdialect.ir.ops import keys_of
+from qdialect.ir.weights import save_text
+from qdialect.quantizer.noise import scaled
+from qdialect.quantizer.precision import Losses, Plan
+from qdialect.quantizer.quality import db_text
+from qdialect.quantizer.recipe import Precision
+from qdialect.quantizer.sensitivity import kernel_name, value_name
 from qdialect.report.tables import FrontPoint
-from qdialect.weights import save_text
 from qdialect.workflows.budget import Budget, Outcome
 from qdialect.workflows.candidates import (
     FLOAT,

@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.context import QContext
+from qdialect.algebra.contract import Numerics
 from qdialect.errors import InputError, QError, UsageError
-from qdialect.numerics.contract import Numerics
-from qdialect.ops import ConstantOp, keys_of
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import ConstantOp, keys_of
 from qdialect.passes.importing.raise_composites import RaiseFunction
-from qdialect.profile.collector import Collector
-from qdialect.profile.data import DataSet
-from qdialect.profile.engines import ENGINES, open_engine
-from qdialect.profile.file import parse_profile, profile_text
-from qdialect.profile.instrument import instrument, leave_derived
-from qdialect.profile.model_identity import identify
-from qdialect.profile.record import Profile, Settings
-from qdialect.reference import Interpreter
+from qdialect.quantizer.profile.collector import Collector
+from qdialect.quantizer.profile.data import DataSet
+from qdialect.quantizer.profile.engines import ENGINES, open_engine
+from qdialect.quantizer.profile.file import parse_profile, profile_text
+from qdialect.quantizer.profile.instrument import instrument, leave_derived
+from qdialect.quantizer.profile.model_identity import identify
+from qdialect.quantizer.profile.record import Profile, Settings
 from qdialect.rewrite import Driver
 from qdialect.targets.base import Target
 from qdialect.workflows.model import load

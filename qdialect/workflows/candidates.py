@@ -21,24 +21,24 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
-from qdialect.dialects.attributes import string_list
-from qdialect.dialects.interface import OUTPUTS
 from qdialect.errors import InputError, QError, UsageError
-from qdialect.ops import keys_of
+from qdialect.interpreter import Interpreter, output_names
+from qdialect.ir.dialects.attributes import string_list
+from qdialect.ir.dialects.interface import OUTPUTS
+from qdialect.ir.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline
-from qdialect.quantization.apply_profile import apply_profile
-from qdialect.quantization.blocks import weights_refusal
-from qdialect.quantization.coverage import Coverage, left_float
-from qdialect.quantization.dynamic import dynamic_refusal
-from qdialect.quantization.grids import assign
-from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
-from qdialect.quantization.quality import Judge, Quality, finite_db
-from qdialect.quantization.recipe import Precision, Recipe
-from qdialect.quantization.selection import ALL, FASTER_FLOAT, Selection, concerns, select
-from qdialect.quantization.stored_weights import store_weights
-from qdialect.quantization.values import Values, float_value
-from qdialect.reference import Interpreter, output_names
+from qdialect.quantizer.apply_profile import apply_profile
+from qdialect.quantizer.blocks import weights_refusal
+from qdialect.quantizer.coverage import Coverage, left_float
+from qdialect.quantizer.dynamic import dynamic_refusal
+from qdialect.quantizer.grids import assign
+from qdialect.quantizer.output_parts import parts_of
+from qdialect.quantizer.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
+from qdialect.quantizer.quality import Judge, Quality, finite_db
+from qdialect.quantizer.recipe import Precision, Recipe
+from qdialect.quantizer.selection import ALL, FASTER_FLOAT, Selection, concerns, select
+from qdialect.quantizer.stored_weights import store_weights
+from qdialect.quantizer.values import Values, float_value
 from qdialect.workflows.interface_codes import InterfaceCodes
 from qdialect.workflows.model import Model, run_passes
 from qdialect.workflows.quantize_bodies import dynamic_bodies
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.func import FuncOp
 
-    from qdialect.context import QContext
-    from qdialect.formats.onnx.write import OrtEngine
-    from qdialect.formats.onnx.write.executed import Executed
-    from qdialect.formats.onnx.write.node_times import NodeTime
-    from qdialect.profile.record import Profile
-    from qdialect.quantization.apply_profile import Correct
+    from qdialect.ir.context import QContext
+    from qdialect.plugins.onnx.write import OrtEngine
+    from qdialect.plugins.onnx.write.executed import Executed
+    from qdialect.plugins.onnx.write.node_times import NodeTime
+    from qdialect.quantizer.apply_profile import Correct
+    from qdialect.quantizer.profile.record import Profile
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Form
 
@@ -377,7 +377,7 @@ class Loop(ABC):
 
     def _measured(self, models: Sequence[Model]) -> list[dict[int, Time]]:
         """How long the ops of candidates take, in turns."""
-        from qdialect.formats.onnx.write.node_times import node_times
+        from qdialect.plugins.onnx.write.node_times import node_times
 
         files = [self._file(model) for model in models]
         inputs = [InterfaceCodes(model).codes(self.samples[0]) for model in models]
@@ -438,7 +438,7 @@ class Loop(ABC):
         return made
 
     def _loaded(self, file: Any) -> tuple[OrtEngine, Executed]:
-        from qdialect.formats.onnx.write.executed import optimized_engine
+        from qdialect.plugins.onnx.write.executed import optimized_engine
 
         return optimized_engine(file)
 
@@ -448,7 +448,7 @@ class Loop(ABC):
         return Tried(candidate, engine, executed, quality, interface)
 
     def _file(self, model: Model) -> Any:
-        from qdialect.formats.onnx.write import write_model
+        from qdialect.plugins.onnx.write import write_model
 
         return write_model(model.module, model.ctx, form=self._form).whole()
 
@@ -511,7 +511,7 @@ def _rate(counts: Sequence[int], times: Sequence[float]) -> Rate:
 
 def conversion_rates(seconds: float = 0.1) -> Rates:
     """What casts and transposes cost in ONNX Runtime on this machine."""
-    from qdialect.formats.onnx.write.node_times import conversion_times
+    from qdialect.plugins.onnx.write.node_times import conversion_times
 
     found = conversion_times(seconds)
 
@@ -529,7 +529,7 @@ def attributed(function: FuncOp, ctx: QContext, nodes: Sequence[NodeTime]) -> di
     weights among those above that have no node; one that has no name of an op, for the op of what
     takes its result. Casts and changes of layout are for none.
     """
-    from qdialect.formats.onnx.write.node_times import CONVERSIONS
+    from qdialect.plugins.onnx.write.node_times import CONVERSIONS
 
     ops = list(function.body.block.ops)
     numbers = {op: number for number, op in enumerate(ops)}

@@ -32,31 +32,36 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.cost import elements
-from qdialect.context import QContext
 from qdialect.errors import InputError, QError, Where
-from qdialect.ops import ConstantOp
-from qdialect.ops.locations import op_where
+from qdialect.interpreter import Difference, argument_names, output_names
+from qdialect.interpreter.compare import compare
+from qdialect.interpreter.narrow import as_laid_out
+from qdialect.interpreter.values import runtime_dtype
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import ConstantOp
+from qdialect.ir.ops.locations import op_where
+from qdialect.ir.quant import DCastOp, element_type, quant_element
 from qdialect.passes.casts.fold_interface import ROUNDING
-from qdialect.quant import DCastOp, element_type, quant_element
-from qdialect.reference import Difference, argument_names, output_names
-from qdialect.reference.compare import compare
-from qdialect.reference.narrow import as_laid_out
-from qdialect.reference.values import runtime_dtype
+from qdialect.plugins.tflite.check import InLitert
+from qdialect.plugins.tflite.files import WrittenTflite, kernels_named, litert_installed
 from qdialect.rewrite.kernel_marks import release_products
-from qdialect.validation.divergence import Divergence, OutOfTime, first_divergence, interpreter
-from qdialect.validation.translation import converted
-from qdialect.workflows.in_litert import InLitert
 from qdialect.workflows.inputs import draw, suitable
 from qdialect.workflows.model import TFLITE, Model, load_kept
-from qdialect.workflows.tflite_files import WrittenTflite, kernels_named, litert_installed
+from qdialect.workflows.validation.divergence import (
+    Divergence,
+    OutOfTime,
+    first_divergence,
+    interpreter,
+)
+from qdialect.workflows.validation.translation import converted
 from qdialect.workflows.written import read_again, write_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.func import FuncOp
 
-    from qdialect.formats.onnx.write import OrtEngine
-    from qdialect.formats.onnx.write.written import Written
+    from qdialect.plugins.onnx.write import OrtEngine
+    from qdialect.plugins.onnx.write.written import Written
     from qdialect.rewrite.remarks import OutputBound
     from qdialect.workflows.written import FileForm
 
@@ -251,7 +256,7 @@ class Judge:
     @cached_property
     def original(self) -> OrtEngine:
         """The original file (or the model as it would be written) in the runtime, as it is."""
-        from qdialect.formats.onnx.write import OrtEngine, write_model
+        from qdialect.plugins.onnx.write import OrtEngine, write_model
 
         source: Any = self.before.source
         if source is None or source.suffix != ".onnx":
@@ -316,7 +321,7 @@ class Judge:
     def source(self) -> tuple[str, Run] | None:
         """Where the source file runs, the engine of its format, and it there; None where there is
         no such file or no such engine, or where it is MLIR of which nothing was raised."""
-        from qdialect.formats.onnx.write.kernels import installed_runtime
+        from qdialect.plugins.onnx.write.kernels import installed_runtime
 
         path = self.before.source
         if path is None:
@@ -489,7 +494,7 @@ def _too_large(model: Model) -> str | None:
 def _first(found: Divergence | None) -> str:
     if found is None:
         return "no value that both models have differs in the reference interpreter"
-    from qdialect.dialects.kept import kind_of
+    from qdialect.ir.dialects.kept import kind_of
 
     return (
         f"the first value that differs is that of {kind_of(found.op)} '{found.key}', by up to "
@@ -609,7 +614,7 @@ class Comparison:
 
     def written_in_runtime(self) -> Run:
         """What was written, in ONNX Runtime with its optimizations off."""
-        from qdialect.formats.onnx.write import OrtEngine, write_model
+        from qdialect.plugins.onnx.write import OrtEngine, write_model
 
         assert self.written is not None and not isinstance(self.written, WrittenTflite)
         judged = self.written
@@ -635,7 +640,7 @@ class Comparison:
     def executed(self) -> tuple[str, Callable[[], Run]] | None:
         """Where the result runs, the engine it is for, and what opens it there; None where that is
         not here."""
-        from qdialect.formats.onnx.write.kernels import installed_runtime
+        from qdialect.plugins.onnx.write.kernels import installed_runtime
 
         if isinstance(self.written, WrittenTflite):
             where = _in_litert(self.written.kernels)
@@ -733,8 +738,8 @@ class Comparison:
 
     def try_kernels(self, inputs: Arrays, expected: Sequence[Array]) -> None:
         """Run the integer kernels themselves, if those are what is written."""
-        from qdialect.formats.onnx.write import OrtEngine
-        from qdialect.formats.onnx.write.kernels import installed_runtime
+        from qdialect.plugins.onnx.write import OrtEngine
+        from qdialect.plugins.onnx.write.kernels import installed_runtime
 
         if (
             self.form != "qoperator"
@@ -791,7 +796,7 @@ class Comparison:
     ) -> str:
         """How far outputs are off, and how far ONNX Runtime, as it executes the original by
         default, is off that; nothing where none is, or it does not run the original."""
-        from qdialect.formats.onnx.write import OrtEngine
+        from qdialect.plugins.onnx.write import OrtEngine
 
         source = self.before.source
         if all(difference.is_equal for difference in found):
@@ -869,7 +874,7 @@ class Comparison:
     def in_reals(self, inputs: Arrays) -> list[Difference] | None:
         """The differences of codes that both compute in real numbers; None if its rewrites do
         not allow those either."""
-        from qdialect.validation.translation import compared
+        from qdialect.workflows.validation.translation import compared
 
         bounds = [self.bounds.get(index) for index in range(len(output_names(self.first)))]
         if self.written is not None or None in bounds:

@@ -11,9 +11,9 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
 from qdialect.errors import InputError
-from qdialect.ops import FlattenOp, ReshapeOp, SliceOp, TransposeOp
-from qdialect.quant import DCastOp, quant_element
-from qdialect.reference import argument_names, output_names
+from qdialect.interpreter import argument_names, output_names
+from qdialect.ir.ops import FlattenOp, ReshapeOp, SliceOp, TransposeOp
+from qdialect.ir.quant import DCastOp, quant_element
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.inspect import type_text
 from qdialect.workflows.run import open_engine, run_all
@@ -21,7 +21,7 @@ from qdialect.workflows.run import open_engine, run_all
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.qparams import QParams
+    from qdialect.algebra.qparams import QParams
     from qdialect.workflows.model import Model
 
     Array = NDArray[Any]
@@ -135,7 +135,7 @@ def _worse(x: OutputDifference, y: OutputDifference) -> OutputDifference:
 def _compare(
     function: FuncOp, names: Sequence[str], a: Sequence[Array], b: Sequence[Array]
 ) -> list[OutputDifference]:
-    from qdialect.reference import compare_all
+    from qdialect.interpreter import compare_all
 
     types = function.function_type.outputs.data
     terminator = function.body.block.last_op

@@ -3,7 +3,7 @@
 Values are compared as the numbers they mean. The interpreter gives every value as it computes
 it; every other engine gives what a function returns, so a clone of the function returns the
 values with a key too. What the integers of a lowered module mean is read from the attributes
-beside them (`qdialect.lowerings.debug_attributes`).
+beside them (`qdialect.plugins.common.lowering.debug_attributes`).
 """
 
 from __future__ import annotations
@@ -19,20 +19,25 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from qdialect.dialects.attributes import strings
-from qdialect.dialects.interface import DIMS, RESULT_NAMES
+from qdialect.algebra.qparams import Layout, QParams
 from qdialect.engines.installed import local_engine, require
 from qdialect.engines.local import KEPT_NODES
 from qdialect.errors import InputError
-from qdialect.lowerings.debug_attributes import MARKED_KEY, SCALE, marked_order, marked_type
-from qdialect.ops import keys_of
-from qdialect.ops.keys import texts
-from qdialect.qparams import Layout, QParams
-from qdialect.quant import DCastOp, element_type, expressed_type, quant_element, with_element
-from qdialect.quantization.output_parts import Part, channel_dimension
-from qdialect.quantization.quality import Tally, db_text, finite_db
-from qdialect.reference import Interpreter
-from qdialect.reference.quantize import load
+from qdialect.interpreter import Interpreter
+from qdialect.interpreter.quantize import load
+from qdialect.ir.dialects.attributes import strings
+from qdialect.ir.dialects.interface import DIMS, RESULT_NAMES
+from qdialect.ir.ops import keys_of
+from qdialect.ir.ops.keys import texts
+from qdialect.ir.quant import DCastOp, element_type, expressed_type, quant_element, with_element
+from qdialect.plugins.common.lowering.debug_attributes import (
+    MARKED_KEY,
+    SCALE,
+    marked_order,
+    marked_type,
+)
+from qdialect.quantizer.output_parts import Part, channel_dimension
+from qdialect.quantizer.quality import Tally, db_text, finite_db
 from qdialect.report.histograms import range_of
 from qdialect.report.tables import LayerError
 from qdialect.workflows.inspect import type_text

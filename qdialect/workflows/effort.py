@@ -24,25 +24,25 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from qdialect.errors import QError
-from qdialect.quantization.float_rewrites.base import costs_of, decibels_less
-from qdialect.quantization.float_rewrites.float_bounds import NoBoundError, float_bounds, worst
-from qdialect.quantization.float_rewrites.statistics import measured
-from qdialect.quantization.float_rewrites.table import rewrites
-from qdialect.quantization.search import Scoring, gains_of, surely, while_hopeful
-from qdialect.quantization.weight_rounding import Method
+from qdialect.quantizer.float_rewrites.base import costs_of, decibels_less
+from qdialect.quantizer.float_rewrites.float_bounds import NoBoundError, float_bounds, worst
+from qdialect.quantizer.float_rewrites.statistics import measured
+from qdialect.quantizer.float_rewrites.table import rewrites
+from qdialect.quantizer.search import Scoring, gains_of, surely, while_hopeful
+from qdialect.quantizer.weight_rounding import Method
 from qdialect.workflows.effort_steps import Step
 from qdialect.workflows.model import Model
 
 if TYPE_CHECKING:
-    from qdialect.profile.engines import EngineName
-    from qdialect.profile.record import Profile
-    from qdialect.quantization.apply_profile import Correct
-    from qdialect.quantization.float_rewrites.base import AnyRewrite, Foretold
-    from qdialect.quantization.float_rewrites.float_bounds import FloatBound
-    from qdialect.quantization.float_rewrites.statistics import Statistics
-    from qdialect.quantization.quality import Quality
-    from qdialect.quantization.recipe import Recipe
-    from qdialect.quantization.search import Arrays, OpenRun
+    from qdialect.quantizer.apply_profile import Correct
+    from qdialect.quantizer.float_rewrites.base import AnyRewrite, Foretold
+    from qdialect.quantizer.float_rewrites.float_bounds import FloatBound
+    from qdialect.quantizer.float_rewrites.statistics import Statistics
+    from qdialect.quantizer.profile.engines import EngineName
+    from qdialect.quantizer.profile.record import Profile
+    from qdialect.quantizer.quality import Quality
+    from qdialect.quantizer.recipe import Recipe
+    from qdialect.quantizer.search import Arrays, OpenRun
 
     Calibrate = Callable[[Model], Profile]
     """The profile of a float model on the samples that ranges are of while steps are tried."""

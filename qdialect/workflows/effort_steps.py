@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qdialect.quantization.float_rewrites.float_bounds import FloatBound
+    from qdialect.quantizer.float_rewrites.float_bounds import FloatBound
 
 
 @dataclass(frozen=True)

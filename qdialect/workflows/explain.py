@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from qdialect.behaviors.describe import described
 from qdialect.errors import InputError, did_you_mean
-from qdialect.ops import keys_of
-from qdialect.ops.keys import texts
-from qdialect.quant import DCastOp, QCastOp, RescaleOp
+from qdialect.ir.behaviors.describe import described
+from qdialect.ir.ops import keys_of
+from qdialect.ir.ops.keys import texts
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp
 from qdialect.rewrite.remarks import Remark, RemarkLog, location_text
 
 if TYPE_CHECKING:

@@ -13,21 +13,21 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.codes import constant_values
 from qdialect.errors import QError
-from qdialect.ops import AddOp, ClipOp, DivOp, MulOp, SubOp
-from qdialect.ops.shapes import DYNAMIC, Shape
-from qdialect.quant import QCastOp, element_type, quant_element
-from qdialect.quant.elements import integer_width
-from qdialect.reference import argument_names, random_inputs
-from qdialect.reference.values import declared_shape
+from qdialect.interpreter import argument_names, random_inputs
+from qdialect.interpreter.values import declared_shape
+from qdialect.ir.ops import AddOp, ClipOp, DivOp, MulOp, SubOp
+from qdialect.ir.ops.shapes import DYNAMIC, Shape
+from qdialect.ir.quant import QCastOp, element_type, quant_element
+from qdialect.ir.quant.elements import integer_width
+from qdialect.plugins.onnx.extents import RANKS, Extents
 from qdialect.report.histograms import range_of
-from qdialect.workflows.extents import RANKS, Extents
 from qdialect.workflows.model import Model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.context import QContext
-    from qdialect.profile.record import Profile
+    from qdialect.ir.context import QContext
+    from qdialect.quantizer.profile.record import Profile
 
     Arrays = dict[str, NDArray[Any]]
     Range = tuple[float, float]

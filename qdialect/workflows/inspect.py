@@ -17,12 +17,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
 from qdialect.analysis.boundary import Finding, advice
-from qdialect.context import QContext
-from qdialect.dialects.kept import KeptOp, kind_of
-from qdialect.dialects.tflite import TfliteNodeOp
-from qdialect.ops import BlobAttr, ConstantOp, keys_of
+from qdialect.ir.context import QContext
+from qdialect.ir.dialects.kept import KeptOp, kind_of
+from qdialect.ir.ops import BlobAttr, ConstantOp, keys_of
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, element_type, quant_element
+from qdialect.plugins.tflite.dialect import TfliteNodeOp
 from qdialect.rewrite.remarks import location_text, name_text
 from qdialect.workflows.target_report import TargetReport, target_report
 
@@ -73,7 +73,7 @@ class LitertOps:
 
 def litert_ops(module: ModuleOp) -> LitertOps:
     """What XNNPACK takes of a module of `tflite.node`, as it was read."""
-    from qdialect.targets.litert_delegate import refusal
+    from qdialect.plugins.tflite.target_delegate import refusal
 
     found = LitertOps()
     for op in module.walk():
@@ -164,7 +164,7 @@ def inspect_module(module: ModuleOp, ctx: QContext, target: Target | None = None
 
 def count_module(module: ModuleOp, ctx: QContext) -> Inspection:
     """Count what the module holds; no boundaries, for which passes are tried on clones."""
-    from qdialect.reference import argument_names, output_names
+    from qdialect.interpreter import argument_names, output_names
 
     result = Inspection()
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
@@ -264,7 +264,7 @@ def type_text(text: str) -> str:
 
 def module_html(module: ModuleOp, ctx: QContext) -> str:
     """What is in a module, in short, and its text, as a notebook shows it."""
-    from qdialect.formats.mlir.write import module_text
+    from qdialect.plugins.mlir.write import module_text
     from qdialect.report.notebook import table_html, text_html
 
     found = inspect_module(module, ctx)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Attribute
 
+from qdialect.algebra.qparams import QParams
 from qdialect.analysis.caches import find_caches
+from qdialect.interpreter import argument_names, output_names
+from qdialect.ir.quant import quant_element
 from qdialect.passes.casts.fold_interface import FLOAT_TYPE, ROUNDING
-from qdialect.qparams import QParams
-from qdialect.quant import quant_element
-from qdialect.reference import argument_names, output_names
-from qdialect.validation.translation import converted
+from qdialect.workflows.validation.translation import converted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

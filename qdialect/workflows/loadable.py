@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from qdialect.errors import InputError, QError, Where
 
 if TYPE_CHECKING:
-    from qdialect.weights import Load
+    from qdialect.ir.weights import Load
 
 NOT_LOADED = "not-loaded"
 """The code of the error of a file that is refused."""
@@ -56,23 +56,23 @@ def loader(
 
 
 def _load_onnx(file: Path) -> None:
-    from qdialect.formats.onnx.write import OrtEngine
-    from qdialect.formats.onnx.write.kernels import installed_runtime
+    from qdialect.plugins.onnx.write import OrtEngine
+    from qdialect.plugins.onnx.write.kernels import installed_runtime
 
     if installed_runtime() is not None:
         OrtEngine(file, optimize=False)
         return
-    from qdialect.formats.onnx.read import import_model
     from qdialect.pipeline.plugins import Plugins
+    from qdialect.plugins.onnx.read import import_model
 
     import_model(file, Plugins().session(allow_unregistered=True))
 
 
 def _not_for_the_runtime(file: Path, source: Path | None) -> str | None:
     """Why ONNX Runtime need not load a model; None where it must."""
-    from qdialect.dialects.onnx import KNOWN_DOMAINS
-    from qdialect.formats.onnx.write.engine import loads
-    from qdialect.formats.onnx.write.save import domains_of
+    from qdialect.plugins.onnx.dialect import KNOWN_DOMAINS
+    from qdialect.plugins.onnx.write.engine import loads
+    from qdialect.plugins.onnx.write.save import domains_of
 
     if foreign := domains_of(file) - KNOWN_DOMAINS:
         return f"the model has ops of '{min(foreign)}'"
@@ -82,8 +82,8 @@ def _not_for_the_runtime(file: Path, source: Path | None) -> str | None:
 
 
 def _load_tflite(file: Path, in_litert: bool, kernels: str | None) -> None:
-    from qdialect.formats.tflite.read import read_file
-    from qdialect.workflows.tflite_files import checked_kernels, litert_installed, refused_by_litert
+    from qdialect.plugins.tflite.file.read import read_file
+    from qdialect.plugins.tflite.files import checked_kernels, litert_installed, refused_by_litert
 
     if not in_litert or not litert_installed():
         read_file(file)
@@ -92,7 +92,7 @@ def _load_tflite(file: Path, in_litert: bool, kernels: str | None) -> None:
 
 
 def _load_mlir(file: Path) -> None:
-    from qdialect.formats.mlir.read import load_module
     from qdialect.pipeline.plugins import Plugins
+    from qdialect.plugins.mlir.read import load_module
 
     load_module(file, Plugins().session(allow_unregistered=True))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.func import FuncOp
 
-from qdialect.passes.lowering.exports import EXPORTS, OPTIMIZED_FOR
+from qdialect.ir.quant import quant_element
 from qdialect.passes.pipelines import optimize_pipeline
-from qdialect.quant import quant_element
+from qdialect.plugins.common.exports import EXPORTS, OPTIMIZED_FOR
 from qdialect.workflows.model import run_passes
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
 
-    from qdialect.context import QContext
-    from qdialect.formats.onnx.write.written import Written
-    from qdialect.formats.torch.program import Program
+    from qdialect.ir.context import QContext
+    from qdialect.ir.weights import Load
     from qdialect.pipeline.manager import Instrumentation
+    from qdialect.plugins.onnx.write.written import Written
+    from qdialect.plugins.tflite.files import TfliteForm, WrittenTflite
+    from qdialect.plugins.torch.program import Program
     from qdialect.targets.base import Target
-    from qdialect.weights import Load
-    from qdialect.workflows.tflite_files import TfliteForm, WrittenTflite
 
 Kernels = Literal["litert-xnn", "litert-opt", "litert-ref"]
 """Kernels of LiteRT: with the XNNPACK delegate, without it, and those of reference."""
@@ -54,7 +54,7 @@ class Model:
     corrections: Sequence[str] = ()
 
     def __str__(self) -> str:
-        from qdialect.formats.mlir.write import module_text
+        from qdialect.plugins.mlir.write import module_text
 
         return module_text(self.module, self.ctx)
 
@@ -71,13 +71,13 @@ class Model:
 
     def text(self, text_version: TextVersion | None = None) -> str:
         """The MLIR text, with quant types spelled for a release (see `save`)."""
-        from qdialect.formats.mlir.write import module_text
+        from qdialect.plugins.mlir.write import module_text
 
         return module_text(self.module, self.ctx, text_version=_known_version(text_version))
 
     def function(self) -> FuncOp:
         """`main`, or the only function; InputError where there is neither."""
-        from qdialect.reference import Interpreter
+        from qdialect.interpreter import Interpreter
 
         return Interpreter(self.ctx, self.module).function()
 
@@ -109,30 +109,30 @@ def load(
     session = Plugins().session(allow_unregistered=True) if ctx is None else ctx
     corrected = len(session.corrections)
     if source.suffix == ".onnx":
-        from qdialect.formats.mlir.read import verify_module
-        from qdialect.formats.onnx.read import import_model, is_spelled_out
+        from qdialect.plugins.mlir.read import verify_module
+        from qdialect.plugins.onnx.read import import_model, is_spelled_out
 
         module = import_model(source, session, dims)
         verify_module(module, session)
         spelled_out = is_spelled_out(module)
     elif source.suffix == ".pt2":
-        from qdialect.formats.torch.archive import read_archive
+        from qdialect.plugins.torch.archive import read_archive
 
         module = _of_program(read_archive(source), session, dims)
     elif source.suffix in TFLITE:
         return _of_tflite(source, session, dims, typical_dims, as_written, kernels)
     elif source.suffix in (".mlir", ".mlirbc"):
-        from qdialect.formats.mlir.read import load_module
+        from qdialect.plugins.mlir.read import load_module
 
         module = load_module(source, session)
         if dims:
-            from qdialect.ops.named_extents import bind_extents
+            from qdialect.ir.ops.named_extents import bind_extents
 
             bind_extents(module, dims)
     else:
         raise UsageError(f"cannot tell the kind of '{source}': use {either_of(LOADED)}")
     if typical_dims:
-        from qdialect.ops.named_extents import price_extents
+        from qdialect.ir.ops.named_extents import price_extents
 
         price_extents(module, typical_dims)
     corrections = session.corrections[corrected:]
@@ -150,12 +150,12 @@ def load_kept(source: Path, kernels: Kernels) -> Model:
 
     session = Plugins().session(allow_unregistered=True)
     if source.suffix == ".onnx":
-        from qdialect.formats.onnx.read import import_model
+        from qdialect.plugins.onnx.read import import_model
 
         return Model(import_model(source, session, keep=True), session)
     if source.suffix == ".pt2":
-        from qdialect.formats.torch.archive import read_archive
-        from qdialect.formats.torch.read import import_program
+        from qdialect.plugins.torch.archive import read_archive
+        from qdialect.plugins.torch.read import import_program
 
         package("torch")  # which takes its time
         return Model(import_program(read_archive(source), session, keep=True), session)
@@ -177,8 +177,8 @@ def _of_tflite(
     kernels: Kernels | None,
 ) -> Model:
     """The verified model of a TFLite or Circle file."""
-    from qdialect.ops.named_extents import bind_extents, price_extents
-    from qdialect.workflows.tflite_files import read_module
+    from qdialect.ir.ops.named_extents import bind_extents, price_extents
+    from qdialect.plugins.tflite.files import read_module
 
     model = Model(read_module(source, session, kernels), session, source)
     if not as_written:
@@ -195,8 +195,8 @@ def from_torch(
     exported: Any, ctx: QContext | None = None, *, dims: Mapping[str, int] | None = None
 ) -> Model:
     """The model of a `torch.export.ExportedProgram`, as `load` has it of its `.pt2` file."""
-    from qdialect.formats.torch.live import read_exported
     from qdialect.pipeline.plugins import Plugins
+    from qdialect.plugins.torch.live import read_exported
 
     session = Plugins().session(allow_unregistered=True) if ctx is None else ctx
     return Model(_of_program(read_exported(exported), session, dims), session)
@@ -204,10 +204,10 @@ def from_torch(
 
 def _of_program(program: Program, session: QContext, dims: Mapping[str, int] | None) -> ModuleOp:
     """The verified module of an exported program."""
-    from qdialect.formats.mlir.read import verify_module
-    from qdialect.formats.torch.functional import functional
-    from qdialect.formats.torch.read import import_program
-    from qdialect.ops.named_extents import bind_extents
+    from qdialect.ir.ops.named_extents import bind_extents
+    from qdialect.plugins.mlir.read import verify_module
+    from qdialect.plugins.torch.functional import functional
+    from qdialect.plugins.torch.read import import_program
     from qdialect.rewrite.remarks import Remark
 
     program = functional(program)
@@ -231,14 +231,14 @@ def raised(model: Model, dialect: str | None = None) -> Model:
     `quant`. What has no counterpart stays, and remarks of the session say why; a
     model without such ops is given back as it is. For `kernels` see `load`."""
     from qdialect.analysis.index import every_op
-    from qdialect.passes.importing.dialects import IMPORTS
+    from qdialect.plugins.common.imports import IMPORTS
 
     used = {op.name.partition(".")[0] for op in every_op(model.module)}
     for name in IMPORTS if dialect is None else (dialect,):
         if name in used:
             passes = IMPORTS[name]
             if name == "tflite":
-                from qdialect.workflows.tflite_files import kernels_named
+                from qdialect.plugins.tflite.files import kernels_named
 
                 kernels = kernels_named(model.module)
                 passes = passes.replace("raise-tflite", f"raise-tflite{{kernels={kernels}}}", 1)
@@ -277,19 +277,19 @@ def save(
     if not target.parent.is_dir():
         raise InputError("no such folder", where=Where(str(target.parent)), code="unwritable-file")
     if target.suffix == ".onnx":
-        from qdialect.formats.onnx.write import keeps_weights_beside, save_model, write_model
+        from qdialect.plugins.onnx.write import keeps_weights_beside, save_model, write_model
 
         if written is None:
             written = write_model(model.module, model.ctx, form=form, runtime=runtime)
         beside = keeps_weights_beside(model.module) and not inline_weights
         save_model(written, target, weights_beside=beside, load=load)
     elif target.suffix in TFLITE:
-        from qdialect.workflows.tflite_files import save_tflite
+        from qdialect.plugins.tflite.files import save_tflite
 
         circle = target.suffix == ".circle"
         save_tflite(write_tflite(model, "circle" if circle else "tflite", kernels), target, load)
     elif target.suffix in (".mlir", ".mlirbc"):
-        from qdialect.formats.mlir.write import save_module
+        from qdialect.plugins.mlir.write import save_module
 
         save_module(
             model.module,
@@ -307,9 +307,9 @@ def write_tflite(model: Model, form: TfliteForm, kernels: str | None = None) -> 
     """A model of `nn`, `quant` and kept ops as a file for `kernels` (default: those that the
     module names); UnsupportedError where an op has no form in it."""
     from qdialect.analysis.index import has_marked_ops
-    from qdialect.formats.tflite.from_module import module_file
-    from qdialect.passes.lowering.exports import EXPORTS
-    from qdialect.workflows.tflite_files import WrittenTflite, checked_kernels, kernels_named
+    from qdialect.plugins.common.exports import EXPORTS
+    from qdialect.plugins.tflite.file.from_module import module_file
+    from qdialect.plugins.tflite.files import WrittenTflite, checked_kernels, kernels_named
 
     chosen = kernels_named(model.module) if kernels is None else checked_kernels(kernels)
     lowered, export = Model(model.module, model.ctx), EXPORTS["tflite"]
@@ -358,8 +358,8 @@ def save_or_copy(
 
 def copy_file(source: Path, path: Path, load: Load | None = None) -> None:
     """Copy an ONNX (see `copy_model`), TFLite or Circle file, whole or not at all."""
-    from qdialect.formats.onnx.write import copy_model
-    from qdialect.weights import replacing
+    from qdialect.ir.weights import replacing
+    from qdialect.plugins.onnx.write import copy_model
 
     if path.suffix == ".onnx":
         copy_model(source, path, load=load)
@@ -388,7 +388,7 @@ def run_passes(
     from qdialect.pipeline.manager import PassManager
     from qdialect.pipeline.plugins import Plugins
     from qdialect.pipeline.text import parse_pipeline
-    from qdialect.profile.model_identity import kept_identity
+    from qdialect.quantizer.profile.model_identity import kept_identity
 
     passes = Plugins().registry().build(parse_pipeline(pipeline))
     ctx = model.ctx.clone()
@@ -397,7 +397,7 @@ def run_passes(
     module = model.module.clone()
     watchers = list(instrumentation)
     if verify_numerics:
-        from qdialect.validation.numerics_check import NumericsCheck
+        from qdialect.workflows.validation.numerics_check import NumericsCheck
 
         watchers.append(NumericsCheck(verify_numerics, inputs=inputs))
     with kept_identity(module, ctx, [each for _, each in passes]):

@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.ops import ReluOp
+from qdialect.ir.ops import ReluOp
+from qdialect.ir.quant import DCastOp, QCastOp
 from qdialect.passes.casts.cast_rules import DequantizeOfQuantize
 from qdialect.passes.pipelines import optimize_pipeline
-from qdialect.quant import DCastOp, QCastOp
-from qdialect.quantization.precision import Times, plan
-from qdialect.quantization.recipe import Precision
-from qdialect.quantization.selection import concerns
-from qdialect.quantization.values import float_value
+from qdialect.quantizer.precision import Times, plan
+from qdialect.quantizer.recipe import Precision
+from qdialect.quantizer.selection import concerns
+from qdialect.quantizer.values import float_value
 from qdialect.rewrite import Refusal
 from qdialect.workflows.candidates import attributed, conversion_rates
 from qdialect.workflows.model import Model, run_passes
@@ -60,8 +60,8 @@ def with_ops_on_floats(
 ) -> OnFloats | None:
     """The model with the ops on floats that are faster so, by about so many seconds of timing for
     `inputs`; None where none is. `optimized` is what passes made of it."""
-    from qdialect.formats.onnx.write import write_model
-    from qdialect.formats.onnx.write.node_times import node_times
+    from qdialect.plugins.onnx.write import write_model
+    from qdialect.plugins.onnx.write.node_times import node_times
 
     quantized = _quantized(model)
     if not quantized:

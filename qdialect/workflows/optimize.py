@@ -22,22 +22,22 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 from xdsl.passes import ModulePass
 
-from qdialect.context import QContext
 from qdialect.errors import QError, UsageError
+from qdialect.ir.context import QContext
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.manager import Instrumentation, Passes, PassManager
-from qdialect.profile.model_identity import kept_identity
+from qdialect.plugins.onnx.bodies import WithBodies, changed_bodies
+from qdialect.quantizer.profile.model_identity import kept_identity
 from qdialect.rewrite.remarks import ANYWHERE
-from qdialect.workflows.bodies import WithBodies, changed_bodies
 from qdialect.workflows.model import Model, run_passes
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from qdialect.formats.onnx.write.written import Written
+    from qdialect.plugins.onnx.write.written import Written
+    from qdialect.plugins.tflite.files import WrittenTflite
     from qdialect.targets.base import Target
     from qdialect.workflows.check import Checked, Judge
-    from qdialect.workflows.tflite_files import WrittenTflite
     from qdialect.workflows.written import FileForm
 
 EVERYTHING = "all passes"
@@ -273,7 +273,7 @@ class _Search(_Watch):
     def culprit(self, ctx: QContext) -> tuple[str, str] | None:
         """The rule and the place of the rewrite in that pass; None where a pass does not
         consist of rewrites, or bounds of several rewrites add up."""
-        from qdialect.validation.bisection import first_wrong_rewrite
+        from qdialect.workflows.validation.bisection import first_wrong_rewrite
 
         if self._before is None or any(b.contract != "exact" for b in ctx.remarks.outputs):
             return None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from qdialect.algebra.contract import EXACT, level_named
 from qdialect.errors import (
     InputError,
     QError,
@@ -24,23 +25,11 @@ from qdialect.errors import (
     culprit,
     foreign_frame,
 )
-from qdialect.numerics.contract import EXACT, level_named
-from qdialect.ops.base import kernels_of
+from qdialect.ir.ops.base import kernels_of
 from qdialect.passes.casts.divide_by_scale import ReciprocalToQuotient, multiplies
-from qdialect.passes.casts.release_kernels import contract
 from qdialect.passes.pipelines import BY_PRICE, optimize_pipeline
-from qdialect.quantization.regrid import Regrid
-from qdialect.rewrite.remarks import key_text
-from qdialect.targets.litert_requirements import refusal
-from qdialect.workflows.check import Judge
-from qdialect.workflows.loadable import NOT_LOADED, loader
-from qdialect.workflows.model import Model, copy_file, load, run_passes, save
-from qdialect.workflows.optimize import EVERYTHING, Dropped, Optimization, Optimized
-from qdialect.workflows.race import FLOAT, INPUT, Choice, Selection, cheapest_form, unrounded
-from qdialect.workflows.tabulate import with_tables
-from qdialect.workflows.taken import AS_KERNELS_RUN, taken_of
-from qdialect.workflows.target_report import refused_ops
-from qdialect.workflows.tflite_files import (
+from qdialect.plugins.onnx.passes.release_kernels import contract
+from qdialect.plugins.tflite.files import (
     KERNELS,
     WrittenTflite,
     checked_kernels,
@@ -50,14 +39,25 @@ from qdialect.workflows.tflite_files import (
     said,
     save_tflite,
 )
-from qdialect.workflows.tflite_files import SUFFIXES as TFLITE
+from qdialect.plugins.tflite.files import SUFFIXES as TFLITE
+from qdialect.plugins.tflite.target_requirements import refusal
+from qdialect.quantizer.regrid import Regrid
+from qdialect.rewrite.remarks import key_text
+from qdialect.workflows.check import Judge
+from qdialect.workflows.loadable import NOT_LOADED, loader
+from qdialect.workflows.model import Model, copy_file, load, run_passes, save
+from qdialect.workflows.optimize import EVERYTHING, Dropped, Optimization, Optimized
+from qdialect.workflows.race import FLOAT, INPUT, Choice, Selection, cheapest_form, unrounded
+from qdialect.workflows.tabulate import with_tables
+from qdialect.workflows.taken import AS_KERNELS_RUN, taken_of
+from qdialect.workflows.target_report import refused_ops
 from qdialect.workflows.written import form_of, write_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.dialects.tflite import TfliteNodeOp
-    from qdialect.formats.onnx.write.written import Written
+    from qdialect.plugins.onnx.write.written import Written
+    from qdialect.plugins.tflite.dialect import TfliteNodeOp
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Form
     from qdialect.workflows.optimize import Watchers
@@ -308,8 +308,8 @@ class FileOptimization:
         """Whether the original can be the result: a model that the runtime loads, where the
         failure is ours, and one that it runs, where we say that the model is wrong. One that is
         not copied is translated, if it was read."""
-        from qdialect.formats.onnx.write.engine import loads, runs
-        from qdialect.formats.onnx.write.kernels import installed_runtime
+        from qdialect.plugins.onnx.write.engine import loads, runs
+        from qdialect.plugins.onnx.write.kernels import installed_runtime
 
         if not self._may_copy:
             return self.model is not None
@@ -452,8 +452,8 @@ class FileOptimization:
     def _choice(self, results: Mapping[str, Optimized], judge: Judge) -> Choice | None:
         """Which file to write, by what the runtime makes of each; None where no runtime is
         asked: the form is chosen by prices."""
-        from qdialect.formats.onnx.write import write_model
-        from qdialect.formats.onnx.write.kernels import installed_runtime
+        from qdialect.plugins.onnx.write import write_model
+        from qdialect.plugins.onnx.write.kernels import installed_runtime
 
         if self.is_tflite:
             return self._choice_in_litert(results, judge)
@@ -485,9 +485,9 @@ class FileOptimization:
 
     def _choice_in_litert(self, results: Mapping[str, Optimized], judge: Judge) -> Choice | None:
         """The same of TFLite files; InputError where LiteRT loads none that could be written."""
-        from qdialect.formats.onnx.write.kernels import installed_runtime
-        from qdialect.reference import argument_names
-        from qdialect.workflows.race_litert import LitertSelection
+        from qdialect.interpreter import argument_names
+        from qdialect.plugins.onnx.write.kernels import installed_runtime
+        from qdialect.plugins.tflite.race import LitertSelection
 
         if not litert_installed():
             return None
@@ -511,7 +511,7 @@ class FileOptimization:
 
     def _executable(self) -> Written | Path:
         """The input: its file, or what it says in ops that the runtime has."""
-        from qdialect.formats.onnx.write import write_model
+        from qdialect.plugins.onnx.write import write_model
 
         model = self.model
         if model is None or model.source is not None:

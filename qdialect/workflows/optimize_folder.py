@@ -26,7 +26,7 @@ from pathlib import Path
 
 from qdialect.children import python_child
 from qdialect.errors import InputError, UsageError, Where
-from qdialect.weights import save_text
+from qdialect.ir.weights import save_text
 
 SUFFIXES = (".onnx", ".pt2", ".mlir", ".mlirbc")
 RECORDS = ".qopt"

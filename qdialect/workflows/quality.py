@@ -15,25 +15,25 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from qdialect.errors import InputError, QError, Where
+from qdialect.interpreter import output_names
 from qdialect.packages import package
-from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.quality import Judge, PartQuality, Quality, db_text
-from qdialect.reference import output_names
+from qdialect.plugins.tflite.files import litert_installed
+from qdialect.quantizer.output_parts import parts_of
+from qdialect.quantizer.quality import Judge, PartQuality, Quality, db_text
 from qdialect.workflows.candidates import FLOAT as RACED_FLOAT
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.interface_codes import InterfaceCodes
 from qdialect.workflows.race import Lap, race
 from qdialect.workflows.run import open_engine
-from qdialect.workflows.tflite_files import litert_installed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from qdialect.formats.onnx.write import OrtEngine
-    from qdialect.formats.onnx.write.executed import Executed
-    from qdialect.formats.onnx.write.written import Written
+    from qdialect.plugins.onnx.write import OrtEngine
+    from qdialect.plugins.onnx.write.executed import Executed
+    from qdialect.plugins.onnx.write.written import Written
     from qdialect.targets.base import Target
     from qdialect.workflows.candidates import Raced
     from qdialect.workflows.model import Form, Model
@@ -295,7 +295,7 @@ def measure(
 def costliest(model: Model, quantized: Model, inputs: Arrays, in_runtime: bool) -> str | None:
     """The op of the quantized model that alone, on the values of the float model, loses most; None
     where that cannot be found."""
-    from qdialect.workflows.alone import Alone
+    from qdialect.plugins.onnx.alone import Alone
     from qdialect.workflows.compare_values import compare_layers, keyed_values, worst_layers
 
     engine = "onnxruntime" if in_runtime else "numpy"
@@ -320,8 +320,8 @@ def _side(model: Model, in_runtime: bool, form: Form, other: str) -> Side:
             return dict(zip(names, interface.floats([outputs[n] for n in names]), strict=True))
 
         return Side(in_floats, interface)
-    from qdialect.formats.onnx.write import write_model
-    from qdialect.formats.onnx.write.executed import optimized_engine
+    from qdialect.plugins.onnx.write import write_model
+    from qdialect.plugins.onnx.write.executed import optimized_engine
 
     written = None
     if model.source is not None and model.source.suffix == ".onnx":

@@ -13,17 +13,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.caches import find_caches
 from qdialect.errors import InputError, UsageError
-from qdialect.numerics.rounding import Rounding
-from qdialect.profile.matching import Matching, match_profile
-from qdialect.profile.record import Profile, Settings
-from qdialect.quantization.apply_profile import LoadedModel, remark
-from qdialect.quantization.coverage import Coverage
-from qdialect.quantization.grids import assign
-from qdialect.quantization.prepared import prepare_whole
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import argument_names
+from qdialect.interpreter import argument_names
+from qdialect.quantizer.apply_profile import LoadedModel, remark
+from qdialect.quantizer.coverage import Coverage
+from qdialect.quantizer.grids import assign
+from qdialect.quantizer.prepared import prepare_whole
+from qdialect.quantizer.profile.matching import Matching, match_profile
+from qdialect.quantizer.profile.record import Profile, Settings
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.workflows.budget import parse_budget
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
@@ -35,17 +35,17 @@ from qdialect.workflows.quality import HELD_OUT, Samples, held_out, unfit
 from qdialect.workflows.run import open_engine
 
 if TYPE_CHECKING:
-    from qdialect.context import QContext
-    from qdialect.profile.data import DataSet
-    from qdialect.profile.engines import EngineName
-    from qdialect.quantization.apply_profile import Correct
-    from qdialect.quantization.bias_correction import BiasCorrection
-    from qdialect.quantization.block_rounding import BlockRounding
-    from qdialect.quantization.grids import Grids
-    from qdialect.quantization.search import Arrays, OpenRun, Trial
-    from qdialect.quantization.selection import Selection
-    from qdialect.quantization.sensitivity import Sensitivity
-    from qdialect.quantization.weight_rounding import Method
+    from qdialect.ir.context import QContext
+    from qdialect.quantizer.apply_profile import Correct
+    from qdialect.quantizer.bias_correction import BiasCorrection
+    from qdialect.quantizer.block_rounding import BlockRounding
+    from qdialect.quantizer.grids import Grids
+    from qdialect.quantizer.profile.data import DataSet
+    from qdialect.quantizer.profile.engines import EngineName
+    from qdialect.quantizer.search import Arrays, OpenRun, Trial
+    from qdialect.quantizer.selection import Selection
+    from qdialect.quantizer.sensitivity import Sensitivity
+    from qdialect.quantizer.weight_rounding import Method
     from qdialect.workflows.budgeted import Answer, Request
     from qdialect.workflows.effort import Improved, Step
 
@@ -104,9 +104,9 @@ def rounding_by(
 ) -> Correct:
     """What rounds weights by a method, behind what is `first` done with them; `state` and `workers`
     as of `Quantization`. QError where the method takes a package that is not installed."""
-    from qdialect.quantization.weight_rounding import WeightRounding, in_turn
+    from qdialect.plugins.torch.blocks import TorchBlocks
+    from qdialect.quantizer.weight_rounding import WeightRounding, in_turn
     from qdialect.workflows.rounding_workers import on_workers
-    from qdialect.workflows.torch_blocks import TorchBlocks
 
     solve = on_workers(workers) if workers else in_turn
     solver = TorchBlocks() if method == "blocks" else None
@@ -299,7 +299,7 @@ class Quantization:
 
         def losses() -> dict[str, float]:
             if self.estimate or (self.request is None and not self.effort):
-                from qdialect.quantization.noise import estimated_losses
+                from qdialect.quantizer.noise import estimated_losses
 
                 selection = builder.selection()
                 return dict(estimated_losses(selection, assign(selection)))
@@ -385,7 +385,7 @@ class Quantization:
         """What corrects biases, on data that nothing is tried on where there is other."""
         if self.data is None or not self.recipe.correct_bias:
             return None
-        from qdialect.quantization.bias_correction import BiasCorrection
+        from qdialect.quantizer.bias_correction import BiasCorrection
 
         def others(count: int) -> Sequence[int]:
             rest = _others(count, [*self._trial_samples(count), *held_out(count)])
@@ -396,7 +396,7 @@ class Quantization:
     def _rounding(self) -> BlockRounding | None:
         """What rounds weights that alone become codes, where these are few, on data that neither
         the result is judged on nor, with effort, steps are, where there is other."""
-        from qdialect.quantization.block_rounding import BlockRounding, gains
+        from qdialect.quantizer.block_rounding import BlockRounding, gains
 
         if self.data is None or not gains(self.recipe):
             return None
@@ -416,7 +416,7 @@ class Quantization:
         correct: BiasCorrection | None,
         rounding: Correct | None = None,
     ) -> Sequence[Trial]:
-        from qdialect.quantization.search import best_recipe
+        from qdialect.quantizer.search import best_recipe
 
         return best_recipe(
             prepared.module,
@@ -444,7 +444,7 @@ class Quantization:
         More data makes ranges that were chosen by least error or by a share other than those that
         were judged, and not always better.
         """
-        from qdialect.quantization.search import Scoring, gains_of, surely
+        from qdialect.quantizer.search import Scoring, gains_of, surely
 
         whole, tried = profiles
         samples, run = self._samples(self._trial_samples), self._runner(prepared.ctx)

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qdialect.profile.record import Profile
-from qdialect.quantization.dynamic import DYNAMIC, dynamic_refusal, write_dynamic
-from qdialect.quantization.preparation import prepare
-from qdialect.quantization.selection import keep_float_ops
-from qdialect.quantization.values import Values
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.plugins.onnx.bodies import WithBodies, changed_bodies
+from qdialect.quantizer.dynamic import DYNAMIC, dynamic_refusal, write_dynamic
+from qdialect.quantizer.preparation import prepare
+from qdialect.quantizer.profile.record import Profile
+from qdialect.quantizer.selection import keep_float_ops
+from qdialect.quantizer.values import Values
 from qdialect.rewrite.remarks import Remark, key_text, location_text
-from qdialect.workflows.bodies import WithBodies, changed_bodies
 from qdialect.workflows.model import Model, run_passes
 
 if TYPE_CHECKING:
-    from qdialect.quantization.recipe import Recipe
+    from qdialect.quantizer.recipe import Recipe
 
 _NAMES = ("apply-profile", "apply-profile")
 

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
 
-    from qdialect.formats.onnx.write import OrtEngine
-    from qdialect.formats.onnx.write.executed import Executed
-    from qdialect.formats.onnx.write.written import Written
+    from qdialect.plugins.onnx.write import OrtEngine
+    from qdialect.plugins.onnx.write.executed import Executed
+    from qdialect.plugins.onnx.write.written import Written
+    from qdialect.plugins.tflite.files import ExecutedTflite, WrittenTflite
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Form
-    from qdialect.workflows.tflite_files import ExecutedTflite, WrittenTflite
 
     Array = NDArray[Any]
     Arrays = Mapping[str, Array]
@@ -167,7 +167,7 @@ class Selection:
         """A model with the runtime's optimizations on, run on all samples.
 
         QError where it does not load or run."""
-        from qdialect.formats.onnx.write.executed import optimized_engine
+        from qdialect.plugins.onnx.write.executed import optimized_engine
 
         engine, executed = optimized_engine(model if isinstance(model, Path) else model.whole())
         answers = [list(engine.run(inputs).values()) for inputs, _ in self.samples]
@@ -287,8 +287,8 @@ class Reference:
 def unrounded(source: Written | Path, samples: Samples) -> Reference | None:
     """The model without the rounding of activations, on all samples; None where it does
     not run."""
-    from qdialect.formats.onnx.write import OrtEngine
-    from qdialect.formats.onnx.write.unrounded import model_without_rounding
+    from qdialect.plugins.onnx.write import OrtEngine
+    from qdialect.plugins.onnx.write.unrounded import model_without_rounding
 
     try:
         model = source if isinstance(source, Path) else source.whole()

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from qdialect.errors import QError
-from qdialect.ops import keys_of
-from qdialect.quant import QCastOp, quant_element
+from qdialect.ir.ops import keys_of
+from qdialect.ir.quant import QCastOp, quant_element
 from qdialect.report.histograms import Histogram, of_distribution, of_values, range_of
 from qdialect.report.page import Contents, report_page
 from qdialect.report.tables import FrontPoint
@@ -20,8 +20,8 @@ from qdialect.workflows.target_report import target_report
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.context import QContext
-    from qdialect.profile.record import Profile
+    from qdialect.ir.context import QContext
+    from qdialect.quantizer.profile.record import Profile
     from qdialect.targets.base import Target
     from qdialect.workflows.model import Model
     from qdialect.workflows.quality import Measured
@@ -192,7 +192,7 @@ def _ranges(pairs: Pairs) -> list[Histogram]:
 
 def _profiled(before: Model, after: Model, profile: Profile) -> list[Histogram]:
     """What the profile says of values, and the ranges that were chosen for them."""
-    from qdialect.profile.distribution import distribution
+    from qdialect.quantizer.profile.distribution import distribution
 
     histograms: dict[str, Histogram | None] = {}
     by = _followed(before)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from qdialect.quantization.weight_rounding import Problem, Solve
+from qdialect.quantizer.weight_rounding import Problem, Solve
 from qdialect.workflows.workers import client_of
 
 if TYPE_CHECKING:

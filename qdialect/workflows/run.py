@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qdialect.engines.installed import local_engine, require
-from qdialect.reference import argument_names, output_names
+from qdialect.interpreter import argument_names, output_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +21,7 @@ def run(model: Model, inputs: Mapping[str, Array], engine: str) -> dict[str, Arr
     """See `qdialect.api.run`."""
     import numpy as np
 
-    from qdialect.reference.narrow import as_laid_out, as_narrow, is_narrow
+    from qdialect.interpreter.narrow import as_laid_out, as_narrow, is_narrow
 
     arrays = {name: np.asarray(array) for name, array in inputs.items()}
     outputs = open_engine(model, engine)({name: as_laid_out(a) for name, a in arrays.items()})
@@ -59,7 +59,7 @@ def _is_tflite(model: Model) -> bool:
 
 
 def _in_litert(model: Model, engine: str) -> Run:
-    from qdialect.engines.litert import DEFAULT, InChild, by_name
+    from qdialect.plugins.tflite.engine import DEFAULT, InChild, by_name
     from qdialect.workflows.model import write_tflite
 
     kernels = DEFAULT if engine == "litert" else engine

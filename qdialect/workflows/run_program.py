@@ -13,14 +13,14 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.ir import Attribute
 
 from qdialect.engines.installed import engine_named
-from qdialect.engines.program import Program
 from qdialect.errors import InputError
-from qdialect.lowerings.debug_attributes import INTERFACE, marked_type
+from qdialect.interpreter import argument_names, output_names
+from qdialect.ir.quant import quant_element
 from qdialect.passes.casts.fold_interface import FLOAT_TYPE, ROUNDING
-from qdialect.quant import quant_element
-from qdialect.reference import argument_names, output_names
-from qdialect.validation.translation import converted
+from qdialect.plugins.common.lowering.debug_attributes import INTERFACE, marked_type
+from qdialect.plugins.common.program import Program
 from qdialect.workflows.lower import converted_model
+from qdialect.workflows.validation.translation import converted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

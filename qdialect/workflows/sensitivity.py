@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from qdialect.errors import InputError, QError, UsageError, Where
-from qdialect.profile.file import parse_profile, profile_text
-from qdialect.quantization.output_parts import Part, parts_of
-from qdialect.quantization.prepared import prepare_whole
-from qdialect.quantization.sensitivity import Judge, Measurement, Sensitivity
+from qdialect.quantizer.output_parts import Part, parts_of
+from qdialect.quantizer.prepared import prepare_whole
+from qdialect.quantizer.profile.file import parse_profile, profile_text
+from qdialect.quantizer.sensitivity import Judge, Measurement, Sensitivity
 from qdialect.targets.installed import get_target
 from qdialect.workflows.calibrate import open_data
 from qdialect.workflows.model import Model, load
@@ -33,8 +33,8 @@ from qdialect.workflows.workers import client_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.profile.record import Profile
-    from qdialect.quantization.recipe import Recipe
+    from qdialect.quantizer.profile.record import Profile
+    from qdialect.quantizer.recipe import Recipe
     from qdialect.targets.base import Target
 
     Arrays = dict[str, NDArray[Any]]

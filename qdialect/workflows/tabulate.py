@@ -13,7 +13,7 @@ from qdialect.errors import QError
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from qdialect.context import QContext
+    from qdialect.ir.context import QContext
     from qdialect.workflows.model import Model
 
 _WIDEST = 8
@@ -29,8 +29,8 @@ FUNCTIONS = frozenset(
 def with_tables(model: Model) -> Model:
     """The model with tables in place of marked functions of 8-bit codes, and of their rescales by
     a multiplier and a shift; the given one where there are none."""
-    from qdialect.ops.base import kernels_of
-    from qdialect.quant import RescaleOp
+    from qdialect.ir.ops.base import kernels_of
+    from qdialect.ir.quant import RescaleOp
     from qdialect.workflows.model import Model as _Model
 
     def found(op: Operation) -> bool:
@@ -52,11 +52,11 @@ def _replace(op: Operation, ctx: QContext) -> None:
     from xdsl.rewriter import InsertPoint, Rewriter
 
     from qdialect.analysis.codes import qparams_of
-    from qdialect.ops import TableOp
-    from qdialect.ops.base import KERNEL, ranked
-    from qdialect.ops.constants import make_constant
-    from qdialect.quant import element_type
-    from qdialect.reference import evaluate_op
+    from qdialect.interpreter import evaluate_op
+    from qdialect.ir.ops import TableOp
+    from qdialect.ir.ops.base import KERNEL, ranked
+    from qdialect.ir.ops.constants import make_constant
+    from qdialect.ir.quant import element_type
 
     source, result = qparams_of(op.operands[0]), qparams_of(op.results[0])
     if source is None or result is None or len(op.operands) != 1:

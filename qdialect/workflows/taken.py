@@ -22,10 +22,10 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import narrowed_qparams
-from qdialect.context import QContext
-from qdialect.dialects.kept import KeptOp, kind_of
-from qdialect.ops import ConstantOp
-from qdialect.quant import DCastOp, QCastOp, SCastOp, element_type, quant_element
+from qdialect.ir.context import QContext
+from qdialect.ir.dialects.kept import KeptOp, kind_of
+from qdialect.ir.ops import ConstantOp
+from qdialect.ir.quant import DCastOp, QCastOp, SCastOp, element_type, quant_element
 from qdialect.rewrite.remarks import location_text, name_text
 from qdialect.targets.base import Target
 

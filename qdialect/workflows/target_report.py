@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation
 
+from qdialect.algebra.qparams import QParams, Storage
 from qdialect.analysis.accumulators import risk, unproven
-from qdialect.behaviors import Behavior, PortKind
 from qdialect.errors import QError
+from qdialect.ir.behaviors import Behavior, PortKind
+from qdialect.ir.quant import UniformType, element_type, quant_element, with_element
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.qparams import QParams, Storage
-from qdialect.quant import UniformType, element_type, quant_element, with_element
 from qdialect.rewrite.op_numbers import number_ops, numbers_of
 from qdialect.rewrite.refused import is_computed, refused_by_target, refused_types
 from qdialect.rewrite.remarks import key_text, location_text
@@ -34,7 +34,7 @@ from qdialect.workflows.taken import AS_KERNELS_RUN
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from qdialect.context import QContext
+    from qdialect.ir.context import QContext
     from qdialect.targets.base import Target
 
 _STORAGES = ("i8", "u8", "i16")

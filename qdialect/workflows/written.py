@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qdialect.plugins.tflite.files import SUFFIXES, TfliteForm, WrittenTflite, module_of_file
 from qdialect.workflows.model import Form, Model, raised, write_tflite
-from qdialect.workflows.tflite_files import SUFFIXES, TfliteForm, WrittenTflite, module_of_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from xdsl.dialects.builtin import ModuleOp
 
-    from qdialect.context import QContext
-    from qdialect.formats.onnx.write.written import Written
+    from qdialect.ir.context import QContext
+    from qdialect.plugins.onnx.write.written import Written
 
 FileForm = Form | TfliteForm
 """How a result is written; without one it is MLIR."""
@@ -28,7 +28,7 @@ def write_as(model: Model, form: FileForm) -> Written | WrittenTflite:
     """The model in a form; QError where it has none there."""
     if form in ("tflite", "circle"):
         return write_tflite(model, form)
-    from qdialect.formats.onnx.write import write_model
+    from qdialect.plugins.onnx.write import write_model
 
     return write_model(model.module, model.ctx, form=form)
 
@@ -36,13 +36,13 @@ def write_as(model: Model, form: FileForm) -> Written | WrittenTflite:
 def read_again(written: Written | WrittenTflite, ctx: QContext) -> tuple[QContext, ModuleOp]:
     """What was written, as a session and a module: that is what it means."""
     if isinstance(written, WrittenTflite):
-        from qdialect.formats.tflite.read import read_bytes
+        from qdialect.plugins.tflite.file.read import read_bytes
 
         session = ctx.clone()
         file = read_bytes(written.data, written.file.name)
         model = raised(Model(module_of_file(file, session, written.kernels), session))
         return model.ctx, model.module
-    from qdialect.formats.onnx.read import import_model
+    from qdialect.plugins.onnx.read import import_model
 
     session = ctx.clone()
     return session, import_model(written.whole(), session)

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.write import save_module
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.write import save_module
 from tests.generators.sized import GRAPHS
 from tests.support.commands import call, qopt
 

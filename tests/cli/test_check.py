@@ -17,15 +17,15 @@ from xdsl.ir import Operation
 
 import qdialect as qd
 from qdialect import errors
-from qdialect.context import QContext
+from qdialect.algebra.contract import EXACT, Contract
 from qdialect.errors import QError
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.formats.onnx.write import model as onnx_model
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.ops import ClipOp, ReluOp
+from qdialect.interpreter import Difference
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import ClipOp, ReluOp
 from qdialect.passes.cleanup.dce import Dce
 from qdialect.passes.folding.fold_affine import FoldAffine
-from qdialect.reference import Difference
+from qdialect.plugins.onnx.write import OrtEngine
+from qdialect.plugins.onnx.write import model as onnx_model
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.rewrite.remarks import OutputBound, key_text
 from qdialect.workflows.check import OutputCheck, check_optimized

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qdialect.engines.tools import find
+from qdialect.plugins.common.tools import find
 from tests.support.commands import Result, call, qopt_opt
 
 TEXT = """#name = loc("xx"(unknown))

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.engines import tools
 from qdialect.engines.installed import how_to_install, missing
 from qdialect.engines.table import ENGINES, PACKAGES, EngineName
+from qdialect.plugins.common import tools
 from tests.support.commands import call, qopt, qopt_translate
 
 PROGRAMS = [name for name, entry in ENGINES.items() if entry.environment]
@@ -243,7 +243,7 @@ def test_one_model_in_two_engines(models: tuple[str, str, str], tmp_path: Path) 
 def test_where_engines_part_is_said_by_key(
     models: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from qdialect.formats.onnx.write import OrtEngine
+    from qdialect.plugins.onnx.write import OrtEngine
 
     sound = OrtEngine.run
 

@@ -75,8 +75,8 @@ def test_what_is_wrong_is_told(model: str, flags: list[str], code: int, said: st
 
 
 def test_every_declaration_can_be_told() -> None:
-    from qdialect.behaviors.describe import described
-    from qdialect.context import new_context
+    from qdialect.ir.behaviors.describe import described
+    from qdialect.ir.context import new_context
 
     registry = new_context().behaviors
     for name in registry.names():

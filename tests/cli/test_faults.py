@@ -27,7 +27,7 @@ import pytest
 
 import qdialect as qd
 from qdialect.cli import opt, qopt, translate
-from qdialect.formats.onnx.write import OrtEngine
+from qdialect.plugins.onnx.write import OrtEngine
 
 Main = Callable[[Sequence[str]], int]
 MAINS: Mapping[str, tuple[Main, str]] = {

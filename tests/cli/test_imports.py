@@ -21,7 +21,7 @@ HEAVY = (
     "onnxruntime",
     "google.protobuf",
     "dask",
-    "qdialect.engines.iree",
+    "qdialect.plugins.stablehlo.engine",
 )
 
 
@@ -67,15 +67,15 @@ def test_a_tiny_file_needs_few_modules(tiny: str) -> None:
             "importlib.metadata",
             "json",
             "mmap",
-            "qdialect.behaviors.declaration",
-            "qdialect.ops.constants",
-            "qdialect.ops.contraction",
-            "qdialect.ops.elementwise",
-            "qdialect.ops.movement",
-            "qdialect.quant.types",
-            "qdialect.formats.mlir.read.line_templates",
+            "qdialect.ir.behaviors.declaration",
+            "qdialect.ir.ops.constants",
+            "qdialect.ir.ops.contraction",
+            "qdialect.ir.ops.elementwise",
+            "qdialect.ir.ops.movement",
+            "qdialect.ir.quant.types",
+            "qdialect.plugins.mlir.read.line_templates",
             "qdialect.pipeline.registry",
-            "qdialect.qparams",
+            "qdialect.algebra.qparams",
             "uuid",
         )
     )

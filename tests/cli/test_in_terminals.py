@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.write import save_module
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.write import save_module
 from tests.generators.sized import GRAPHS
 
 if sys.platform == "win32":

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from qdialect.cli.command_new_target import TEMPLATE
-from qdialect.lsp.main import main as qopt_lsp
 from qdialect.pipeline.plugins import VARIABLE
+from qdialect.plugins.mlir.lsp.main import main as qopt_lsp
 from tests.support.commands import Main, call, qopt, qopt_opt, qopt_translate
 
 NET = """
@@ -87,7 +87,7 @@ def test_what_is_no_plug_in_is_an_error(main: Main) -> None:
 def test_the_language_server_reads_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its processes are children, and get what it was started with by the environment."""
     code = (
-        "from qdialect.lsp.checks import Options, session_for\n"
+        "from qdialect.plugins.mlir.lsp.checks import Options, session_for\n"
         "ctx = session_for('', Options())\n"
         "print(ctx.get_optional_op('acme.conv_relu') is not None)"
     )

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
-from qdialect.formats.mlir.write import module_text
+from qdialect.plugins.mlir.write import module_text
 from tests.support.commands import Result, call, qopt, qopt_translate
 
 

@@ -40,7 +40,7 @@ class Crash(ModulePass):
 class Zero(ModulePass):
     name = "change-numbers"
     def apply(self, ctx, op):
-        from qdialect.ops import ReluOp
+        from qdialect.ir.ops import ReluOp
         for inner in list(op.walk()):
             if isinstance(inner, ReluOp):
                 inner.results[0].replace_all_uses_with(inner.operands[0])

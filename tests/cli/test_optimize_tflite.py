@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import qdialect
-from qdialect.formats.tflite.read import read_file
+from qdialect.plugins.tflite.file.read import read_file
 from tests.support.commands import Result, call
 from tests.support.commands import qopt as command
 

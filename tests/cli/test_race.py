@@ -17,9 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 from qdialect import errors
 from qdialect.cli.command_optimize import race_seconds
 from qdialect.errors import UsageError
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.formats.onnx.write.executed import count, optimized_engine
-from qdialect.formats.onnx.write.unrounded import model_without_rounding
+from qdialect.plugins.onnx.write import OrtEngine
+from qdialect.plugins.onnx.write.executed import count, optimized_engine
+from qdialect.plugins.onnx.write.unrounded import model_without_rounding
 from qdialect.workflows import optimize_file
 from qdialect.workflows import race as racing
 from qdialect.workflows.optimize_file import FEWER
@@ -150,7 +150,7 @@ def test_the_winner_is_written(
 
 def test_what_is_slower_is_said_last(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ai_edge_litert")
-    from qdialect.workflows.race_litert import LitertSelection
+    from qdialect.plugins.tflite.race import LitertSelection
 
     def raced(self: Any, *_: Any) -> Race:
         return Race({name: lap(1.0 if name == "the input" else 1.88, 0.1) for name in self._timed})

@@ -16,8 +16,8 @@ import pytest
 from onnx import helper
 
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write import engine as engines
-from qdialect.formats.onnx.write.engine import OrtEngine
+from qdialect.plugins.onnx.write import engine as engines
+from qdialect.plugins.onnx.write.engine import OrtEngine
 from tests.support.commands import Result, call, qopt
 
 FAKE = Path(__file__).parents[1] / "support" / "broken_runtime"
@@ -288,7 +288,7 @@ def test_an_endless_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_process_ends_with_a_command_that_is_killed(net: Path, tmp_path: Path) -> None:
     code = (
         "import os, signal\n"
-        "from qdialect.formats.onnx.write import engine as engines\n"
+        "from qdialect.plugins.onnx.write import engine as engines\n"
         f"engine = engines.OrtEngine({str(net)!r}, optimize=False)\n"
         "print(engines._child()._process.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

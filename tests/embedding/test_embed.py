@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.reference import Interpreter, random_inputs
+from qdialect.interpreter import Interpreter, random_inputs
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "docs" / "examples" / "embed.py"

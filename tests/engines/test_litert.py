@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("ai_edge_litert")
 
-from qdialect.context import new_context
 from qdialect.engines.installed import local_engine, missing
-from qdialect.engines.litert import InChild, new_child
 from qdialect.errors import InputError, QError
-from qdialect.formats.mlir.read import read_module
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.tflite.engine import InChild, new_child
 from tests.support.model_inputs import random_arrays
 from tests.support.tflite_models import model, op, run_litert, tensor
 

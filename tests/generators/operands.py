@@ -14,9 +14,9 @@ import numpy as np
 from xdsl.dialects.builtin import f32, i1, i32, i64
 from xdsl.ir import SSAValue
 
-from qdialect.ops import LayerNormOp, shape_of
-from qdialect.qparams import QParams, Storage
-from qdialect.quant import UniformType, element_type, quant_element
+from qdialect.algebra.qparams import QParams, Storage
+from qdialect.ir.ops import LayerNormOp, shape_of
+from qdialect.ir.quant import UniformType, element_type, quant_element
 
 if TYPE_CHECKING:
     from tests.generators.programs import Builder

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from qdialect.ops import keys_of
+from qdialect.ir.ops import keys_of
 
 
 def shuffle(module: ModuleOp, seed: int) -> None:

@@ -31,18 +31,17 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.behaviors import PortKind
-from qdialect.behaviors.flow import carry_all_down, tied_operands
-from qdialect.context import QContext, new_context
+from qdialect.algebra.qparams import QParams, Storage
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.algebra.rounding import Rounding
 from qdialect.errors import QError
-from qdialect.formats.mlir.write import module_text
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import KEY, NN, make_constant, shape_of
-from qdialect.ops.base import ranked, to_attribute, to_python
-from qdialect.ops.shapes import DYNAMIC, ShapeError
-from qdialect.qparams import QParams, Storage
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import (
+from qdialect.ir.behaviors import PortKind
+from qdialect.ir.behaviors.flow import carry_all_down, tied_operands
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.ops import KEY, NN, make_constant, shape_of
+from qdialect.ir.ops.base import ranked, to_attribute, to_python
+from qdialect.ir.ops.shapes import DYNAMIC, ShapeError
+from qdialect.ir.quant import (
     DCastOp,
     QCastOp,
     RescaleOp,
@@ -51,8 +50,9 @@ from qdialect.quant import (
     element_type,
     quant_element,
 )
-from qdialect.quant.integrity import shape_error
-from qdialect.verify.verifier import verify_module
+from qdialect.ir.quant.integrity import shape_error
+from qdialect.ir.verify.verifier import verify_module
+from qdialect.plugins.mlir.write import module_text
 from tests.generators.operands import CHOICES, OPERANDS, is_number
 
 MOST_ELEMENTS = 600

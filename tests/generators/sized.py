@@ -35,7 +35,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
-from qdialect.ops import (
+from qdialect.algebra.qparams import QParams
+from qdialect.ir.ops import (
     KEY,
     AddOp,
     ConcatOp,
@@ -52,9 +53,8 @@ from qdialect.ops import (
     TileOp,
     TransposeOp,
 )
-from qdialect.ops.base import to_attribute
-from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType
+from qdialect.ir.ops.base import to_attribute
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, UniformType
 
 SHAPE = (1, 4, 8, 8)
 FORMS = ("qdq", "quantized")
@@ -422,8 +422,8 @@ GRAPHS: dict[str, Callable[[int, str], ModuleOp]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    from qdialect.context import new_context
-    from qdialect.formats.mlir.write import print_module
+    from qdialect.ir.context import new_context
+    from qdialect.plugins.mlir.write import print_module
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graph", choices=GRAPHS)

@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from qdialect.api import Model, run_passes
-from qdialect.context import new_context
 from qdialect.engines.installed import engine_named
-from qdialect.engines.program import Program
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.passes.lowering.exports import EXPORTS
-from qdialect.reference import Interpreter, random_inputs
+from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.ir.context import new_context
+from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.common.program import Program
+from qdialect.plugins.mlir.read import read_module, verify_module
 
 Array = NDArray[Any]
 

@@ -43,7 +43,7 @@ class Program:
 
     def constant(self, shape: Sequence[int], params: str, spread: float = 1.0) -> str:
         """Random codes of the whole storage; the value's name."""
-        from qdialect.qparams import Storage
+        from qdialect.algebra.qparams import Storage
 
         spelling = params.partition(":")[0].partition("<")[0]
         storage = Storage.of(spelling)

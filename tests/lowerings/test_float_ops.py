@@ -10,8 +10,8 @@ from engine_support import READS, converted, model
 from float_operators import GROUPS, Array, FloatProgram
 
 from qdialect.engines.installed import engine_named
-from qdialect.engines.program import Program
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.plugins.common.program import Program
 
 PATHS = [
     (to, engine)

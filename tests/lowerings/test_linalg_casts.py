@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from engine_support import agree, compare, converted, prepared
 
-from qdialect.engines import tools
-from qdialect.engines.mlir_runner import MlirRunner
-from qdialect.engines.program import Program, Tensor
-from qdialect.formats.mlir.write import module_text
-from qdialect.reference import Interpreter, random_inputs
+from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.plugins.common import tools
+from qdialect.plugins.common.program import Program, Tensor
+from qdialect.plugins.linalg.engine import MlirRunner
+from qdialect.plugins.mlir.write import module_text
 
 KINDS = [
     "i8:f32, 0.5:3",

@@ -16,12 +16,12 @@ from test_float_ops import check
 from test_linalg_ops import FAMILIES, batch
 
 from qdialect.api import Model, run_passes
-from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.passes.lowering.exports import EXPORTS
-from qdialect.reference import Interpreter, random_inputs
+from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.ir.context import new_context
+from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.mlir.write import module_text
 from qdialect.workflows.lower import integer_model, ready_model
 from tests.generators.sized import FORMS, GRAPHS
 

@@ -11,15 +11,15 @@ from engine_support import converted
 from onnx import helper, numpy_helper
 
 import qdialect as qd
+from qdialect.algebra.qparams import Layout
 from qdialect.api import run_passes
 from qdialect.engines.installed import engine_named
-from qdialect.engines.program import Program
-from qdialect.ops import ConstantOp
-from qdialect.passes.lowering.exports import EXPORTS
-from qdialect.qparams import Layout
-from qdialect.quant import quant_element
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.ops import ConstantOp
+from qdialect.ir.quant import quant_element
+from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.common.program import Program
+from qdialect.quantizer.recipe import Recipe
 
 DEPTH, WIDTH, OUT = 64, 48, 8
 

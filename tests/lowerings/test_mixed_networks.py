@@ -12,9 +12,9 @@ from engine_support import READS, converted, model
 
 from qdialect.api import run_passes
 from qdialect.engines.installed import engine_named
-from qdialect.engines.program import Program
-from qdialect.passes.lowering.exports import EXPORTS
-from qdialect.reference import Interpreter, random_inputs
+from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.common.program import Program
 from tests.generators.mixed_networks import mixed_network
 
 PATHS = [("tosa", "tosa-reference"), ("tosa", "mlir-runner"), ("linalg", "mlir-runner")]

@@ -12,7 +12,7 @@ from ptq_networks import NETWORKS, quantized
 
 import qdialect as qd
 from qdialect.engines.installed import missing
-from qdialect.reference import Interpreter, random_inputs
+from qdialect.interpreter import Interpreter, random_inputs
 from qdialect.workflows.lower import integer_model, ready_model
 from qdialect.workflows.run_program import InEngine
 from tests.support.commands import call, qopt_translate

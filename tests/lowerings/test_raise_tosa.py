@@ -15,10 +15,10 @@ from random_networks import network
 
 import qdialect as qd
 from qdialect.api import Model, run_passes
-from qdialect.formats.mlir.write import module_text
-from qdialect.passes.importing.dialects import IMPORTS
-from qdialect.quant import quant_element
-from qdialect.reference import Interpreter, random_inputs
+from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.ir.quant import quant_element
+from qdialect.plugins.common.imports import IMPORTS
+from qdialect.plugins.mlir.write import module_text
 from tests.generators.tosa_programs import inputs, program
 from tests.support.commands import call, qopt, qopt_opt, qopt_translate
 

@@ -9,11 +9,11 @@ from test_linalg_ops import TYPES, batch
 
 from qdialect.analysis.codes import qparams_of
 from qdialect.api import Model
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.mlir.write import module_text
 
 # Scales of few bits: all of f32 is exact, and many results are ties.
 EXACT = {

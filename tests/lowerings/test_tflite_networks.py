@@ -15,9 +15,9 @@ pytest.importorskip("ai_edge_litert")
 from tflite_support import tflite_bytes
 
 from qdialect.api import run_passes
-from qdialect.passes.lowering.exports import EXPORTS
 from qdialect.passes.pipelines import optimize_pipeline
-from qdialect.targets import litert
+from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.tflite import target as litert
 from qdialect.workflows.model import load
 from tests.support.qdq_models import conv_relu, quantized
 from tests.support.tflite_models import litert_ops, run_litert

@@ -14,13 +14,13 @@ from tflite_support import both, model, prepared, tflite_bytes
 from xdsl.dialects.builtin import TensorType
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect.context import new_context
+from qdialect.algebra.qparams import QParams
 from qdialect.errors import UnsupportedError
-from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.tflite.emitter import Emitter
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.ir.quant import UniformType
+from qdialect.plugins.common.lowering.errors import Unlowerable
+from qdialect.plugins.tflite.lowering.emitter import Emitter
 from tests.support.tflite_models import litert_ops, run_litert
 
 MORE = (

@@ -9,7 +9,7 @@ import pytest
 
 import qdialect as qd
 from qdialect.errors import UnsupportedError
-from qdialect.formats.mlir.read import read_module
+from qdialect.plugins.mlir.read import read_module
 from tests.support.commands import call, qopt, qopt_translate
 
 CODES = "!quant.uniform<i8:f32, 0.5>"
@@ -168,7 +168,7 @@ def refused(to: str, text: str, reason: str, tmp_path: Path) -> None:
 def test_refused_before_an_engine_is_started(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from qdialect.engines import tools
+    from qdialect.plugins.common import tools
 
     monkeypatch.setattr(tools, "find", lambda *_: "/nowhere/command")
     text, reason = CASES[name]

@@ -7,8 +7,8 @@ import pytest
 from engine_support import converted, model
 
 from qdialect.engines.installed import engine_named
-from qdialect.engines.program import Program
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.plugins.common.program import Program
 
 SHAPE = "4x8x4x4"
 CASES = {

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from engine_support import READS, agree
 
-from qdialect.qparams import Storage
+from qdialect.algebra.qparams import Storage
 
 ROUNDINGS = ["half_up", "half_even", "half_away", "gemmlowp", "ruy"]
 #: (multiplier, shift): halves and quarters (ties on every other code), a factor of one, one

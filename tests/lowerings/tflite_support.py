@@ -10,11 +10,11 @@ import numpy as np
 from engine_support import Array, model
 
 from qdialect.api import Model, run_passes
-from qdialect.formats.tflite.from_module import module_file
-from qdialect.formats.tflite.write import file_bytes
-from qdialect.passes.lowering.exports import EXPORTS
-from qdialect.reference import Interpreter, random_inputs
-from qdialect.targets import litert
+from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.tflite import target as litert
+from qdialect.plugins.tflite.file.from_module import module_file
+from qdialect.plugins.tflite.file.write import file_bytes
 from tests.support.tflite_models import litert_ops, run_litert
 
 CONVERT = "convert-nn-to-tflite,cse,dce"

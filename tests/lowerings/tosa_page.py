@@ -14,9 +14,9 @@ from engine_support import prepared
 from op_configurations import GROUPS, Program
 
 from qdialect.api import run_passes
-from qdialect.raising.tosa.convert import handlers
-from qdialect.reference.tosa import KERNELS
-from qdialect.reference.tosa.control import STRUCTURED
+from qdialect.plugins.tosa.interpreter import KERNELS
+from qdialect.plugins.tosa.interpreter.control import STRUCTURED
+from qdialect.plugins.tosa.raising.convert import handlers
 
 _HEAD = """# What ops become in TOSA
 

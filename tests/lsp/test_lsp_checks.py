@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from qdialect.lsp.checks import Chunk, Options, split
-from qdialect.lsp.hover import op_text, pass_text, value_text
-from qdialect.lsp.worker import Worker, answer
+from qdialect.plugins.mlir.lsp.checks import Chunk, Options, split
+from qdialect.plugins.mlir.lsp.hover import op_text, pass_text, value_text
+from qdialect.plugins.mlir.lsp.worker import Worker, answer
 
 QUANTIZED = """!q = !quant.uniform<i8:f32, 0.5:3>
 !axis = !quant.uniform<i8<-127:127>:f32:0, {0.5, 0.25}>

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.lsp.checks import split
-from qdialect.lsp.entities import Entity, Outline, Stopped
-from qdialect.lsp.index import Index
-from qdialect.lsp.places import read
-from qdialect.lsp.text import Text, carried
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.lsp.checks import split
+from qdialect.plugins.mlir.lsp.entities import Entity, Outline, Stopped
+from qdialect.plugins.mlir.lsp.index import Index
+from qdialect.plugins.mlir.lsp.places import read
+from qdialect.plugins.mlir.lsp.text import Text, carried
 
 LIT = Path(__file__).parents[2] / "lit_tests"
 

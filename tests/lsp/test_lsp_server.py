@@ -20,10 +20,10 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
 import qdialect
-from qdialect.context import new_context
-from qdialect.formats.mlir.write import module_text
-from qdialect.lsp import checks, vocabulary
+from qdialect.ir.context import new_context
 from qdialect.pipeline.plugins import Plugins
+from qdialect.plugins.mlir.lsp import checks, vocabulary
+from qdialect.plugins.mlir.write import module_text
 from tests.generators.sized import chain
 from tests.support.language_client import Client
 
@@ -265,7 +265,7 @@ def test_without_pygls_the_command_says_what_to_install() -> None:
     code = (
         "import importlib.util as u, sys\n"
         "u.find_spec = lambda name, find=u.find_spec: None if name == 'pygls' else find(name)\n"
-        "from qdialect.lsp.main import main\n"
+        "from qdialect.plugins.mlir.lsp.main import main\n"
         "sys.exit(main([]))\n"
     )
     done = subprocess.run(
@@ -286,7 +286,7 @@ def test_without_pygls_the_command_says_what_to_install() -> None:
 )
 def test_the_command_line(arguments: list[str], code: int, said: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "qdialect.lsp.main", *arguments],
+        [sys.executable, "-m", "qdialect.plugins.mlir.lsp.main", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -315,7 +315,7 @@ def test_on_a_port() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "qdialect.lsp.main", f"--tcp={port}"]
+    command = [sys.executable, "-m", "qdialect.plugins.mlir.lsp.main", f"--tcp={port}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         answer = b""
         for _ in range(300):
@@ -335,7 +335,7 @@ def test_on_a_port() -> None:
 
 def test_it_ends_when_the_client_is_gone() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "qdialect.lsp.main"],
+        [sys.executable, "-m", "qdialect.plugins.mlir.lsp.main"],
         input=framed(INITIALIZE),
         capture_output=True,
         timeout=60,

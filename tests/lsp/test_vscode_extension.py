@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from qdialect.lsp.settings import Settings
-from qdialect.syntax.patterns import textmate
+from qdialect.plugins.mlir.lsp.settings import Settings
+from qdialect.plugins.mlir.syntax.patterns import textmate
 
 FOLDER = Path(__file__).parents[2] / "tools" / "vscode"
 GRAMMAR = FOLDER / "syntaxes" / "mlir.tmLanguage.json"
@@ -43,7 +43,7 @@ def test_the_files_it_names_are_there() -> None:
 
 
 def test_the_grammar_is_the_one_of_the_package() -> None:
-    """`python -m qdialect.syntax > tools/vscode/syntaxes/mlir.tmLanguage.json` makes it."""
+    """`qdialect.plugins.mlir.syntax > tools/vscode/syntaxes/mlir.tmLanguage.json` makes it."""
     assert json.loads(GRAMMAR.read_text(encoding="utf-8")) == textmate()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qdialect.numerics.channel_copies import best_copies
-from qdialect.numerics.channel_transforms import RoundedRows, RoundedValue, total_loss
+from qdialect.algebra.channel_copies import best_copies
+from qdialect.algebra.channel_transforms import RoundedRows, RoundedValue, total_loss
 
 COUNT = 8
 LABELS = np.arange(1, COUNT + 1)

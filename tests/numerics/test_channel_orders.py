@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from qdialect.numerics.channel_orders import sizes_of_channels, sorted_within
+from qdialect.algebra.channel_orders import sizes_of_channels, sorted_within
 
 
 def loss(weights: NDArray[np.float64], energies: NDArray[np.float64], block: int) -> float:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qdialect.numerics.channel_transforms import (
+from qdialect.algebra.channel_transforms import (
     RoundedRows,
     RoundedValue,
     Term,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.numerics.channels import Channels, Term
-from qdialect.numerics.ranges import Interval
+from qdialect.algebra.channels import Channels, Term
+from qdialect.algebra.ranges import Interval
 
 TINY, HUGE = 2.0**-1074, 1.7e308
 

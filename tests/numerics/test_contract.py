@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.algebra.contract import EXACT, Contract, Numerics
 
 ORDER = ["exact", "ties", "bounded", "saturation", "relaxed"]
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.fixed_point import (
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.fixed_point import (
     MAX_SHIFT,
     MIN_SHIFT,
     FixedPoint,
@@ -21,8 +21,8 @@ from qdialect.numerics.fixed_point import (
     to_fixed_point,
     weakest_replacement,
 )
-from qdialect.numerics.requantize import QuantGrid, codes_of, requantize, round_fraction
-from qdialect.numerics.rounding import Rounding
+from qdialect.algebra.requantize import QuantGrid, codes_of, requantize, round_fraction
+from qdialect.algebra.rounding import Rounding
 
 NEAREST = [Rounding.HALF_EVEN, Rounding.HALF_AWAY, Rounding.HALF_UP]
 I8, U8, I16 = (-128, 127), (0, 255), (-32768, 32767)

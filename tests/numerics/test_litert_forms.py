@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.numerics import litert
-from qdialect.numerics import litert_functions as functions
-from qdialect.numerics.requantize import QuantGrid
+from qdialect.algebra.requantize import QuantGrid
+from qdialect.plugins.tflite.numerics import functions
+from qdialect.plugins.tflite.numerics import rescale as litert
 
 models = pytest.importorskip("tests.support.tflite_models")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.numerics import litert
-from qdialect.numerics.requantize import QuantGrid
-from qdialect.reference import Interpreter
+from qdialect.algebra.requantize import QuantGrid
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.tflite.numerics import rescale as litert
 
 CODES = np.arange(-128, 128).astype(np.int8)
 

@@ -8,8 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qdialect.numerics.fixed_point import FixedPoint, apply
-from qdialect.numerics.litert_scales import (
+from qdialect.algebra.fixed_point import FixedPoint, apply
+from qdialect.algebra.rounding import Rounding
+from qdialect.plugins.tflite.numerics.scales import (
     ENGINES,
     activation_bounds,
     fixed_point,
@@ -19,7 +20,6 @@ from qdialect.numerics.litert_scales import (
     rescale_of,
     single,
 )
-from qdialect.numerics.rounding import Rounding
 
 STEPS = np.arange(-255, 256)
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from test_requantize import REAL, TENTH, QuantGrid, definition, rescaled
 
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.quantize import (
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.quantize import (
     can_quantize_floats,
     quantize_floats,
     rescale_codes,
     spread,
     storage_dtype,
 )
-from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams
+from qdialect.algebra.rounding import Rounding
 
 WORKING = {"f16": np.float32, "f32": np.float32, "f64": np.float64}
 
@@ -52,7 +52,7 @@ def test_floats(expressed: str, rounding: Rounding) -> None:
 
 
 def test_narrow_bounds_and_axes() -> None:
-    from qdialect.qparams import Storage
+    from qdialect.algebra.qparams import Storage
 
     q = QParams.per_axis(Storage.of("i8", -100, 90), 1, [0.5, TENTH], [1, -2])
     x = np.array([[-60.0, 9.0], [0.75, -0.05], [np.nan, 1e9]], np.float32)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
 
-from qdialect.numerics import elementary_functions as functions
-from qdialect.numerics.float_spans import DoubleSpans
-from qdialect.numerics.real_number import RealNumber
-from qdialect.numerics.reals import Reals, decide
-from qdialect.numerics.rounding import Rounding
+from qdialect.algebra import elementary_functions as functions
+from qdialect.algebra.float_spans import DoubleSpans
+from qdialect.algebra.real_number import RealNumber
+from qdialect.algebra.reals import Reals, decide
+from qdialect.algebra.rounding import Rounding
 
 NUMBERS = [Fraction(n, d) for n in (-700, -9, -3, -1, 0, 1, 2, 7, 40) for d in (1, 7, 64)]
 

@@ -9,9 +9,10 @@ from math import floor, inf, nan
 import numpy as np
 import pytest
 
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.linear import Line, linear_tables
-from qdialect.numerics.requantize import (
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.linear import Line, linear_tables
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.requantize import (
     QuantGrid,
     codes_of,
     composes,
@@ -31,8 +32,7 @@ from qdialect.numerics.requantize import (
     tabulated,
     unique_pairs,
 )
-from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams
+from qdialect.algebra.rounding import Rounding
 
 TENTH = float(np.float32(0.1))
 REAL = [Rounding.HALF_EVEN, Rounding.HALF_AWAY, Rounding.HALF_UP]

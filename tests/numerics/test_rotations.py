@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qdialect.numerics.rotations import hadamard, random_rotation, rotation_keeping_ones
+from qdialect.algebra.rotations import hadamard, random_rotation, rotation_keeping_ones
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 32, 256])

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from qdialect.numerics import elementary_functions as elementary
-from qdialect.numerics.first_order import Traced
-from qdialect.numerics.running_errors import SLACK, UNIT, Rounded
+from qdialect.algebra import elementary_functions as elementary
+from qdialect.algebra.first_order import Traced
+from qdialect.algebra.running_errors import SLACK, UNIT, Rounded
 from tests.support.exact_numbers import clipped, exactly
 
 Program = Callable[[Any, Any], Any]

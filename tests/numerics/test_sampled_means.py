@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qdialect.numerics.sampled_means import drawn_to_zero
+from qdialect.algebra.sampled_means import drawn_to_zero
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40)
 

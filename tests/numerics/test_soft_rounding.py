@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from qdialect.numerics.soft_rounding import (
+from qdialect.algebra.soft_rounding import (
     Curve,
     Expected,
     SoftCodes,
@@ -18,7 +18,7 @@ from qdialect.numerics.soft_rounding import (
     sharpness,
     softly_rounded,
 )
-from qdialect.numerics.weight_rounding import Grid, damped, gptq, nearest, shifted
+from qdialect.algebra.weight_rounding import Grid, damped, gptq, nearest, shifted
 
 Array = NDArray[np.float64]
 

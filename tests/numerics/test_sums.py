@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.numerics.sums import Span, excess, pair_sums, partial_sums, signed_sums
+from qdialect.algebra.sums import Span, excess, pair_sums, partial_sums, signed_sums
 
 CASES = 300
 

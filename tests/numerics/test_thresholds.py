@@ -7,15 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qdialect.numerics.fixed_point import (
+from qdialect.algebra.fixed_point import (
     FixedPoint,
     Form,
     step_positions,
     to_fixed_point,
     weakest_replacement,
 )
-from qdialect.numerics.requantize import QuantGrid, codes_of
-from qdialect.numerics.rounding import Rounding
+from qdialect.algebra.requantize import QuantGrid, codes_of
+from qdialect.algebra.rounding import Rounding
 
 _OUT = 0.05173
 PLAIN = [mode for mode in Rounding if not mode.two_stage]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.numerics.float_text import round_to_format
-from qdialect.numerics.weight_blocks import SCALE_TYPES, BlockCodes, fit_blocks
-from qdialect.qparams.levels import NF4
+from qdialect.algebra.float_text import round_to_format
+from qdialect.algebra.qparams.levels import NF4
+from qdialect.algebra.weight_blocks import SCALE_TYPES, BlockCodes, fit_blocks
 
 SYMMETRIC, CHOSEN = BlockCodes(-8, 7, 0), BlockCodes(0, 15)
 LEVELS = BlockCodes(0, 15, levels=NF4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from qdialect.numerics.weight_rounding import (
+from qdialect.algebra.weight_rounding import (
     DAMPINGS,
     Grid,
     best_damping,

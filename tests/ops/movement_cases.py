@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
-from qdialect import ops as nn
-from qdialect.behaviors import PortKind
-from qdialect.behaviors.flow import carry_down
-from qdialect.ops.declare import behavior_of
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import UniformType, quant_element, with_element
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.ir import ops as nn
+from qdialect.ir.behaviors import PortKind
+from qdialect.ir.behaviors.flow import carry_down
+from qdialect.ir.ops.declare import behavior_of
+from qdialect.ir.quant import UniformType, quant_element, with_element
 
 Make = Callable[[random.Random], tuple[type[nn.NNOp], list[tuple[int, ...]], dict[str, Any]]]
 

@@ -12,9 +12,9 @@ from xdsl.dialects import test
 from xdsl.dialects.builtin import TensorType
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.ops import FlattenOp, ReshapeOp
-from qdialect.qparams import QParams, Shape
-from qdialect.quant import UniformType
+from qdialect.algebra.qparams import QParams, Shape
+from qdialect.ir.ops import FlattenOp, ReshapeOp
+from qdialect.ir.quant import UniformType
 
 ELEMENTS = 12
 SHAPES: list[Shape] = [

@@ -11,9 +11,9 @@ from xdsl.irdl import OptOperandDef, VarOperandDef
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect import ops as nn
-from qdialect.ops.registry import all_ops
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp
+from qdialect.ir import ops as nn
+from qdialect.ir.ops.registry import all_ops
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, SCastOp
 
 TENSOR = TensorType(f32, [1, 2, 4, 4])
 VALUE = create_ssa_value(TENSOR)

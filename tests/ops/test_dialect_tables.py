@@ -12,16 +12,16 @@ import pytest
 from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation
 
-from qdialect import ops as nn
-from qdialect import quant
-from qdialect.behaviors import __all__ as behavior_names
-from qdialect.context import new_context
-from qdialect.ops import registry
+from qdialect.ir import ops as nn
+from qdialect.ir import quant
+from qdialect.ir.behaviors import __all__ as behavior_names
+from qdialect.ir.context import new_context
+from qdialect.ir.ops import registry
 
 
 def _ops() -> dict[str, type[Operation]]:
     """The ops that the files define, by name."""
-    modules = [import_module(f"qdialect.ops.{info.name}") for info in iter_modules(nn.__path__)]
+    modules = [import_module(f"qdialect.ir.ops.{info.name}") for info in iter_modules(nn.__path__)]
     kinds = [kind for module in modules for kind in vars(module).values()]
     return {
         kind.name: kind
@@ -94,7 +94,7 @@ def test_every_name_is_there(package: object) -> None:
 
 
 def test_every_name_of_the_behaviors_is_there() -> None:
-    package = import_module("qdialect.behaviors")
+    package = import_module("qdialect.ir.behaviors")
     assert all(getattr(package, name) is not None for name in behavior_names)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = package.nothing

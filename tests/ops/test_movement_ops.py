@@ -14,14 +14,14 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect import ops as nn
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.ops.declare import behavior_of
-from qdialect.qparams.legality import Illegal
-from qdialect.qparams.parameter_field import ParameterField
-from qdialect.quant import UniformType
-from qdialect.reference import evaluate_op
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.algebra.qparams.parameter_field import ParameterField
+from qdialect.interpreter import evaluate_op
+from qdialect.ir import ops as nn
+from qdialect.ir.context import new_context
+from qdialect.ir.ops.declare import behavior_of
+from qdialect.ir.quant import UniformType
+from qdialect.plugins.mlir.read import read_module
 from tests.ops.movement_cases import MAKERS, codes, dequantize, quantized_op, random_qparams
 
 CONTEXT = new_context()

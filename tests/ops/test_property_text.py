@@ -20,12 +20,12 @@ from xdsl.ir import Operation
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.context import new_context
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.ops import NN
-from qdialect.ops.base import REAL, REALS, NNOp
+from qdialect.ir.context import new_context
+from qdialect.ir.ops import NN
+from qdialect.ir.ops.base import REAL, REALS, NNOp
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.mlir.write import module_text
 
 NUMBERS = (
     math.inf,

@@ -11,13 +11,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.formats.mlir import read as mlir
-from qdialect.formats.mlir.read import parser as mlir_parser
-from qdialect.formats.mlir.read.line_templates import LineTemplates
-from qdialect.formats.mlir.read.parser import MLIRParser
-from qdialect.formats.mlir.write import module_text
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir import read as mlir
+from qdialect.plugins.mlir.read import parser as mlir_parser
+from qdialect.plugins.mlir.read.line_templates import LineTemplates
+from qdialect.plugins.mlir.read.parser import MLIRParser
+from qdialect.plugins.mlir.write import module_text
 from tests.generators.programs import random_program
 from tests.generators.sized import FORMS, GRAPHS
 

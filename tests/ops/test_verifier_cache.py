@@ -11,15 +11,15 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from qdialect.context import new_context
+from qdialect.algebra.qparams.parameters import QParams, pack_f64, pack_i64
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.ops import ConstantOp, GatherOp, ReluOp
-from qdialect.qparams.parameters import QParams, pack_f64, pack_i64
-from qdialect.quant import UniformType, quant_element, with_element
-from qdialect.verify.cache import VerifiedOps
-from qdialect.verify.verifier import verification_errors
+from qdialect.ir.context import new_context
+from qdialect.ir.ops import ConstantOp, GatherOp, ReluOp
+from qdialect.ir.quant import UniformType, quant_element, with_element
+from qdialect.ir.verify.cache import VerifiedOps
+from qdialect.ir.verify.verifier import verification_errors
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.mlir.write import module_text
 from tests.generators.programs import random_program
 from tests.generators.sized import FORMS, GRAPHS
 

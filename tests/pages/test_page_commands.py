@@ -109,7 +109,7 @@ def workplace(
         qd.save(qd.run_passes(integers, "fold-interface"), tmp_path / "net.mlir")
         qd.save(qd.optimize(quantized), tmp_path / "faster.onnx")
         shutil.copy(ARCHIVES / "static_int8.pt2", tmp_path / "model.pt2")
-        shutil.copy(ROOT / "qdialect/targets/onnxruntime_prices.json", tmp_path / "prices.json")
+        shutil.copy(ROOT / "qdialect/plugins/onnx/prices.json", tmp_path / "prices.json")
         if page == "quantize.md":
             shutil.copy(models / "p.json", tmp_path)
             onnx.save(decoder(), tmp_path / "decoder.onnx")  # pyright: ignore[reportUnknownMemberType]

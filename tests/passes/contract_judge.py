@@ -40,13 +40,13 @@ from rewrite_support import (
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp
+from qdialect.algebra.contract import Numerics
 from qdialect.errors import InputError
-from qdialect.numerics.contract import Numerics
+from qdialect.ir.context import QContext
+from qdialect.plugins.onnx.dialect import NodeOp
 from qdialect.rewrite import Remark
 from qdialect.rewrite.summary import summarize
-from qdialect.validation.translation import compared
+from qdialect.workflows.validation.translation import compared
 from tests.support.engine_checks import run_on_numbers
 
 

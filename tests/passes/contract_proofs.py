@@ -27,8 +27,8 @@ from extreme_grids import extremes_of
 from families import FAMILIES, Family
 from rewrite_support import EXECUTED
 
-from qdialect.context import new_context
-from qdialect.numerics.contract import Numerics
+from qdialect.algebra.contract import Numerics
+from qdialect.ir.context import new_context
 from qdialect.targets.installed import get_target
 from tests.support.program_checks import TARGETS
 from tests.support.tables import put

@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from qdialect.context import QContext, new_context
-from qdialect.dialects.onnx import NodeOp
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.formats.onnx.write import evaluate_node
-from qdialect.numerics.contract import Numerics
+from qdialect.algebra.contract import Numerics
+from qdialect.algebra.qparams import Storage
+from qdialect.interpreter import Evaluation, Interpreter
+from qdialect.ir.context import QContext, new_context
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.qparams import Storage
-from qdialect.reference import Evaluation, Interpreter
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.mlir.write import module_text
+from qdialect.plugins.onnx.dialect import NodeOp
+from qdialect.plugins.onnx.write import evaluate_node
 from qdialect.rewrite import Remark
 
 Array = NDArray[np.generic]

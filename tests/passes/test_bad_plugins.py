@@ -16,8 +16,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 import qdialect as qd
+from qdialect.algebra.qparams.maps import Flip
 from qdialect.api import Model, run_passes
-from qdialect.behaviors import (
+from qdialect.errors import QError
+from qdialect.ir.behaviors import (
     Accumulator,
     Behavior,
     Clamp,
@@ -29,14 +31,12 @@ from qdialect.behaviors import (
     Port,
     PortKind,
 )
-from qdialect.behaviors.arity import arity_problem
-from qdialect.context import QContext, new_context
-from qdialect.errors import QError
-from qdialect.formats.mlir.write import module_text
-from qdialect.ops import NN, default_behaviors
+from qdialect.ir.behaviors.arity import arity_problem
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.ops import NN, default_behaviors
 from qdialect.pipeline.manager import PassManager
 from qdialect.pipeline.text import PassSpec
-from qdialect.qparams.maps import Flip
+from qdialect.plugins.mlir.write import module_text
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
 
@@ -326,7 +326,7 @@ def test_a_pass_that_raises_half_way() -> None:
 
 BAD = """
 from xdsl.universe import Universe
-from qdialect.behaviors import Behavior, Movement, OrderPreserving, Port, PortKind
+from qdialect.ir.behaviors import Behavior, Movement, OrderPreserving, Port, PortKind
 from qdialect.passes.cleanup.dce import Dce
 
 class Broken(Dce):

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.analysis.boundary import CODES, find_boundaries
-from qdialect.context import QContext
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
+from qdialect.ir.context import QContext
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, SCastOp, quant_element
 
 
 def comes_from_codes(value: SSAValue, ctx: QContext) -> bool:

@@ -22,7 +22,7 @@ from contract_proofs import prove
 from families import FAMILIES
 from rewrite_support import EXECUTED
 
-from qdialect.numerics.contract import Numerics
+from qdialect.algebra.contract import Numerics
 from qdialect.passes.cleanup.canonicalize import IdentityMovement, RedundantClamp, RepeatedClamp
 from qdialect.passes.rescale.fold_rescale import IdentityRescale
 from qdialect.testing.lit import discover, missing_features, run_file

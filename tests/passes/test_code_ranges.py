@@ -19,13 +19,13 @@ from random_graphs import random_graph
 from rewrite_support import EXECUTED, KEPT, Program, parse
 from xdsl.ir import Operation
 
+from qdialect.algebra.ranges import Interval
 from qdialect.analysis import ranges
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.ranges import CodeRanges
-from qdialect.context import QContext, new_context
 from qdialect.errors import InputError
-from qdialect.numerics.ranges import Interval
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import QContext, new_context
 from tests.generators.programs import random_program
 from tests.generators.sized import GRAPHS
 

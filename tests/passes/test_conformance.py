@@ -16,12 +16,12 @@ import pytest
 from rewrite_support import apply, fired, parse
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.formats.mlir.write import module_text
-from qdialect.ops import shape_of
+from qdialect.ir.ops import shape_of
 from qdialect.pipeline.manager import PassManager
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.validation.numerics_check import NumericsCheck
+from qdialect.plugins.mlir.write import module_text
+from qdialect.workflows.validation.numerics_check import NumericsCheck
 from tests.generators.orders import shuffle, structure
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from contract_judge import judge
 from families import FAMILIES, Family
 from rewrite_support import parse
 
-from qdialect.context import new_context
+from qdialect.ir.context import new_context
 from qdialect.passes import PASSES, load
 from qdialect.rewrite import Driver
 

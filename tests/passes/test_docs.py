@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 from rewrite_support import apply, parse
 
-from qdialect.formats.mlir.write import module_text
 from qdialect.passes import load
+from qdialect.plugins.mlir.write import module_text
 from qdialect.targets.installed import get_target
 
 LIT = Path(__file__).parents[2] / "lit_tests" / "passes"

@@ -11,10 +11,10 @@ from xdsl.ir import Dialect
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from qdialect.behaviors import Elementwise, Port
-from qdialect.context import new_context
-from qdialect.numerics import elementary_functions as words
-from qdialect.ops import constant_array, constant_of
+from qdialect.algebra import elementary_functions as words
+from qdialect.ir.behaviors import Elementwise, Port
+from qdialect.ir.context import new_context
+from qdialect.ir.ops import constant_array, constant_of
 
 
 @irdl_op_definition

@@ -11,12 +11,12 @@ import pytest
 from rewrite_support import apply, parse
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.context import QContext
-from qdialect.ops import default_components, keys_of
-from qdialect.ops.component_qparams import component_types, hold_types
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType, quant_element
-from qdialect.reference import Interpreter
+from qdialect.algebra.qparams import QParams
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import default_components, keys_of
+from qdialect.ir.ops.component_qparams import component_types, hold_types
+from qdialect.ir.quant import UniformType, quant_element
 from tests.support.components import observed, quantized, sqnr
 from tests.support.components import qparams as observed_qparams
 from tests.support.composites import CASES, Case, composite, data, function, measured

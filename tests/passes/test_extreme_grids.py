@@ -12,9 +12,9 @@ from extreme_grids import EXTREMES, on_extreme
 from families import FAMILIES, Family
 from rewrite_support import EXECUTED
 
-from qdialect.context import new_context
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import read_module
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from rewrite_support import apply, parse
 
+from qdialect.algebra.sums import SumType
 from qdialect.analysis.accumulators import products_of, risk, unproven
 from qdialect.analysis.codes import constant_values, qparams_of
 from qdialect.analysis.index import every_op
-from qdialect.behaviors import Contraction
-from qdialect.context import QContext
-from qdialect.numerics.sums import SumType
-from qdialect.ops import shape_of
-from qdialect.ops.registry import names_of
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.behaviors import Contraction
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import shape_of
+from qdialect.ir.ops.registry import names_of
 from qdialect.rewrite import Remark
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel

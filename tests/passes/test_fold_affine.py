@@ -9,14 +9,14 @@ import pytest
 from families_other import CHAINS, chains
 from rewrite_support import apply, evaluate, fired, parse
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.numerics.float_path import near_tie
-from qdialect.numerics.requantize import QuantGrid
+from qdialect.algebra.float_path import near_tie
+from qdialect.algebra.requantize import QuantGrid
+from qdialect.ir.context import new_context
 from qdialect.pipeline.manager import PassManager
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.mlir.write import module_text
 from qdialect.rewrite.summary import summarize
 
 

@@ -13,13 +13,13 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, bf16, f16, f
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect import ops as nn
-from qdialect.context import QContext, new_context
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.interpreter import Interpreter
+from qdialect.ir import ops as nn
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.quant import DCastOp, QCastOp, SCastOp, UniformType, quant_element
 from qdialect.passes.folding.fold_constants import FoldConstants
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import DCastOp, QCastOp, SCastOp, UniformType, quant_element
-from qdialect.reference import Interpreter
 from tests.ops.movement_cases import MAKERS, codes, quantized_op, random_qparams
 
 

@@ -9,10 +9,10 @@ from xdsl.dialects.builtin import TensorType, f64
 from xdsl.dialects.func import FuncOp
 
 from qdialect.errors import UnsupportedError
-from qdialect.formats.mlir.write import module_text
-from qdialect.quant import QCastOp
+from qdialect.ir.quant import QCastOp
+from qdialect.plugins.mlir.write import module_text
 from qdialect.rewrite.summary import summarize
-from qdialect.validation.translation import compared, converted, drawn
+from qdialect.workflows.validation.translation import compared, converted, drawn
 
 TEXT = """
 !q = tensor<6x!quant.uniform<i8:f32, 0.5:3>>

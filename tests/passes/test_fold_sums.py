@@ -14,13 +14,13 @@ from test_fold_constants import body, constant, folded, module_of, random_codes,
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, f64, i1, i32, i64
 from xdsl.ir import Attribute
 
-from qdialect import ops as nn
-from qdialect.context import QContext, new_context
-from qdialect.ops.shapes import ShapeError
+from qdialect.algebra.qparams import QParams, Storage
+from qdialect.interpreter import Interpreter
+from qdialect.ir import ops as nn
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.ops.shapes import ShapeError
+from qdialect.ir.quant import UniformType
 from qdialect.passes.folding.fold_constants import FoldConstants
-from qdialect.qparams import QParams, Storage
-from qdialect.quant import UniformType
-from qdialect.reference import Interpreter
 
 #: powers of two make ties; the others do not
 SCALES = (0.5, 0.25, 1.0, 0.1, 1.0 / 3.0, 2.0**-30, 7.0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rewrite_support import Array, apply, parse
 
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
 
 ALL = np.arange(-128, 128).astype(np.int8)
 LEFT, RIGHT = (a.reshape(-1) for a in np.meshgrid(ALL, ALL))

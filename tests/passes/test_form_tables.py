@@ -10,9 +10,9 @@ import pytest
 from rewrite_support import Program, apply, evaluate, fired, parse, quant, tensor
 from xdsl.dialects.builtin import StringAttr
 
-from qdialect.context import new_context
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.quant.arithmetic import ARITHMETIC_KEY
+from qdialect.ir.context import new_context
+from qdialect.ir.quant.arithmetic import ARITHMETIC_KEY
+from qdialect.plugins.onnx.write import OrtEngine, write_model
 from qdialect.rewrite import Driver, Rewriter
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
+from qdialect.ir.context import new_context
 from qdialect.passes import PASSES
 from qdialect.passes.cleanup.canonicalize import Canonicalize
 from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.plugins.mlir.read import read_module
 from qdialect.targets.installed import list_targets
 from tests.generators.programs import random_program
 from tests.support.twice import (

@@ -13,11 +13,11 @@ from rewrite_support import Program, apply, evaluate, fired, optimized, parse, t
 from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
 from xdsl.ir import Operation
 
+from qdialect.algebra.contract import EXACT, Contract
 from qdialect.errors import QError
-from qdialect.formats.mlir.write import module_text
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.ops import keys_of
+from qdialect.ir.ops import keys_of
 from qdialect.passes.pipelines import optimize_pipeline
+from qdialect.plugins.mlir.write import module_text
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
 from tests.generators.orders import shuffle, structure
 

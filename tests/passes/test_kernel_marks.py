@@ -13,13 +13,13 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect.context import QContext
+from qdialect.algebra.contract import EXACT, Contract, Numerics
 from qdialect.errors import QError
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.ops import shape_of
-from qdialect.ops.base import KERNEL, kernels_of
-from qdialect.quant import RescaleOp
-from qdialect.reference import Interpreter, evaluate_op
+from qdialect.interpreter import Interpreter, evaluate_op
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import shape_of
+from qdialect.ir.ops.base import KERNEL, kernels_of
+from qdialect.ir.quant import RescaleOp
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
 from qdialect.rewrite.kernel_marks import distance, weakened
 from qdialect.rewrite.rewriter import retyped
@@ -221,7 +221,7 @@ def test_passes_leave_marked_ops(passes: str, body: str) -> None:
 
 
 def test_how_far_kernels_are() -> None:
-    from qdialect.ops import AddOp, MulOp
+    from qdialect.ir.ops import AddOp, MulOp
 
     module, _ctx = parse(TEXT)
     add = next(op for op in module.walk() if isinstance(op, AddOp))

@@ -16,21 +16,21 @@ import pytest
 from numpy.typing import NDArray
 
 from qdialect.api import Model, run_passes
-from qdialect.context import new_context
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import write_model
-from qdialect.ops import keys_of
-from qdialect.ops.component_keys import given_keys
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.ir.ops import keys_of
+from qdialect.ir.ops.component_keys import given_keys
 from qdialect.passes.pipelines import PREPARATION
-from qdialect.profile.collector import Collector
-from qdialect.profile.instrument import instrument
-from qdialect.profile.record import Profile, Settings
-from qdialect.quantization.apply_profile import apply_profile
-from qdialect.quantization.coverage import Coverage
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import write_model
+from qdialect.quantizer.apply_profile import apply_profile
+from qdialect.quantizer.coverage import Coverage
+from qdialect.quantizer.profile.collector import Collector
+from qdialect.quantizer.profile.instrument import instrument
+from qdialect.quantizer.profile.record import Profile, Settings
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.targets.generic import TARGET as GENERIC
 from tests.generators.orders import shuffle

@@ -8,7 +8,7 @@ import pytest
 from rewrite_support import parse
 from xdsl.ir import Operation
 
-from qdialect.numerics.contract import Contract, Numerics
+from qdialect.algebra.contract import Contract, Numerics
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
 
 TEXT = """

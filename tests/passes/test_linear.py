@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from qdialect import api
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import write_model
+from qdialect.ir.context import new_context
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import write_model
 from tests.generators.chains import MODELS
 from tests.generators.rescale_chains import CHAINS as RESCALES
 

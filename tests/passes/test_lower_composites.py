@@ -9,13 +9,13 @@ import pytest
 from rewrite_support import apply, parse
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.context import QContext
 from qdialect.errors import InputError, UsageError
-from qdialect.ops import AddOp, MulOp, declare, default_components, keys_of
-from qdialect.ops.component_qparams import component_types
-from qdialect.ops.components import Components
-from qdialect.ops.declare import DECLARED
-from qdialect.ops.reduction import ReduceMeanOp
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import AddOp, MulOp, declare, default_components, keys_of
+from qdialect.ir.ops.component_qparams import component_types
+from qdialect.ir.ops.components import Components
+from qdialect.ir.ops.declare import DECLARED
+from qdialect.ir.ops.reduction import ReduceMeanOp
 from qdialect.passes.lowering.lower_composites import LowerComposites
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import PassSpec, parse_pipeline

@@ -6,8 +6,8 @@ import pytest
 from rewrite_support import apply, parse
 
 from qdialect.analysis.index import every_op
-from qdialect.quant import RescaleOp
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.quant import RescaleOp
 from qdialect.targets.base import Target
 
 RESCALE = """

@@ -16,9 +16,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
-from qdialect.context import new_context
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, write_model
+from qdialect.ir.context import new_context
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import OrtEngine, write_model
 
 RULES = ("widen-convolution", "pad-into-window", "transposed-to-phases")
 CASES = 150

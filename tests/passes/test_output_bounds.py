@@ -16,10 +16,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.errors import PassFailure
+from qdialect.ir.quant import RescaleOp
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.manager import PassManager
 from qdialect.pipeline.text import PassSpec
-from qdialect.quant import RescaleOp
 from qdialect.rewrite.remarks import OutputBound, RemarkLog
 from qdialect.rewrite.summary import summarize
 
@@ -100,7 +100,7 @@ func.func @main(%x: !a) -> !c {
 
 
 def test_an_unknown_op_is_named() -> None:
-    from qdialect.context import new_context
+    from qdialect.ir.context import new_context
 
     module, ctx = parse(UNKNOWN, new_context(allow_unregistered=True))
     apply(module, ctx, "combine-rescale{numerics=bounded}")

@@ -6,12 +6,12 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.requantize import QuantGrid, round_fraction
-from qdialect.numerics.rounding import Rounding
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.qparams import QParams, Storage
+from qdialect.algebra.requantize import QuantGrid, round_fraction
+from qdialect.algebra.rounding import Rounding
 from qdialect.passes.rescale.fold_rescale import pair_contract
-from qdialect.qparams import QParams, Storage
 
 REAL = Arithmetic.REAL
 EVEN = Rounding.HALF_EVEN

@@ -9,10 +9,10 @@ from families import GRID, pairs
 from families_move import SHAPE, shaped
 from rewrite_support import Program, apply, evaluate, fired, parse, per_axis, quant, tensor
 
-from qdialect.behaviors import PortKind
-from qdialect.context import QContext, new_context
-from qdialect.numerics.contract import Numerics
-from qdialect.ops.declare import behavior_of
+from qdialect.algebra.contract import Numerics
+from qdialect.ir.behaviors import PortKind
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.ops.declare import behavior_of
 
 
 def session() -> QContext:

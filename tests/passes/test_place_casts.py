@@ -15,9 +15,9 @@ from random_graphs import random_graph
 from rewrite_support import apply, evaluate, parse
 from xdsl.dialects.builtin import ModuleOp, f32
 
-from qdialect.behaviors.shapes import shape_of
-from qdialect.formats.mlir.write import module_text
-from qdialect.quant import element_type, quant_element
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.quant import element_type, quant_element
+from qdialect.plugins.mlir.write import module_text
 
 PIPELINE = "place-rescales{boundary=minimize-conversions},cse,dce"
 Q = "!quant.uniform<i8:f32, 0.5:3>"

@@ -15,14 +15,14 @@ from rewrite_support import Program, apply, evaluate, fired, level_of, parse, qu
 from xdsl.dialects.builtin import ModuleOp
 
 import qdialect as qd
+from qdialect.algebra.contract import Numerics
+from qdialect.algebra.qparams import QParams
 from qdialect.analysis.cost import elements
-from qdialect.context import new_context
 from qdialect.errors import UsageError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.numerics.contract import Numerics
-from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, RescaleOp
+from qdialect.ir.context import new_context
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.mlir.write import module_text
 from qdialect.rewrite import Remark
 from qdialect.targets.base import Target
 from tests.generators.orders import shuffle, structure

@@ -10,13 +10,13 @@ from rewrite_support import apply, parse
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from qdialect.context import QContext
-from qdialect.ops import MulOp, SigmoidOp, constant_array, constant_of, make_constant
-from qdialect.ops.component_qparams import component_types, hold_types
-from qdialect.ops.keys import KEY, QPARAMS
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType
-from qdialect.reference import Interpreter
+from qdialect.algebra.qparams import QParams
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import MulOp, SigmoidOp, constant_array, constant_of, make_constant
+from qdialect.ir.ops.component_qparams import component_types, hold_types
+from qdialect.ir.ops.keys import KEY, QPARAMS
+from qdialect.ir.quant import UniformType
 
 LOWER = "lower-composites{numerics=ties},fold-constants{numerics=ties},canonicalize,cse,dce"
 RAISE = "raise-composites{numerics=ties},dce"

@@ -12,10 +12,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, prop_def
 
 import qdialect as qd
-from qdialect.ops import AddOp, MulOp, ReduceSumOp, keys_of
-from qdialect.ops.base import REAL, FunctionOp, integer, real
-from qdialect.ops.components import Components, Pieces
-from qdialect.ops.declare import values
+from qdialect.ir.ops import AddOp, MulOp, ReduceSumOp, keys_of
+from qdialect.ir.ops.base import REAL, FunctionOp, integer, real
+from qdialect.ir.ops.components import Components, Pieces
+from qdialect.ir.ops.declare import values
 
 HEAD = """
 !f = tensor<4x8xf32>

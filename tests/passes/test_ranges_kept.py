@@ -8,8 +8,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.analysis.ranges import CodeRanges
-from qdialect.context import QContext, new_context
 from qdialect.errors import QError
+from qdialect.ir.context import QContext, new_context
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.manager import Instrumentation, PassManager
 from qdialect.pipeline.registry import PassRegistry

@@ -11,8 +11,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import qdialect as qd
-from qdialect.context import QContext
-from qdialect.quant import (
+from qdialect.ir.context import QContext
+from qdialect.ir.quant import (
     ARITHMETIC_KEY,
     IN_FLOATS,
     ROUNDING_KEY,
@@ -20,8 +20,8 @@ from qdialect.quant import (
     RescaleOp,
     quant_element,
 )
+from qdialect.ir.verify.verifier import verify_module
 from qdialect.targets.installed import get_target
-from qdialect.verify.verifier import verify_module
 from qdialect.workflows.optimize_file import FileOptimization
 from tests.generators.programs import random_program
 from tests.support import program_checks

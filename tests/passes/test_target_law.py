@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.context import QContext
 from qdialect.errors import QError, UnsupportedError
+from qdialect.ir.context import QContext
 from qdialect.passes import PASSES
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.registry import PassRegistry

@@ -21,7 +21,10 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryWriteEffect, Pure
 
-from qdialect.behaviors import (
+from qdialect.algebra.qparams.maps import Flip
+from qdialect.errors import QError, UsageError
+from qdialect.interpreter import Evaluation, Interpreter
+from qdialect.ir.behaviors import (
     Accumulator,
     Behavior,
     BehaviorRegistry,
@@ -36,16 +39,13 @@ from qdialect.behaviors import (
     PortKind,
     axes,
 )
-from qdialect.context import QContext, new_context
-from qdialect.dialects.tosa import PROPAGATE
-from qdialect.errors import QError, UsageError
-from qdialect.formats.mlir.write import module_text
-from qdialect.lowerings.errors import Unlowerable
-from qdialect.lowerings.tosa.elementwise import narrowed
-from qdialect.lowerings.tosa.rescale import widened
+from qdialect.ir.context import QContext, new_context
 from qdialect.passes import PASSES, load
-from qdialect.qparams.maps import Flip
-from qdialect.reference import Evaluation, Interpreter
+from qdialect.plugins.common.lowering.errors import Unlowerable
+from qdialect.plugins.mlir.write import module_text
+from qdialect.plugins.tosa.dialect import PROPAGATE
+from qdialect.plugins.tosa.lowering.elementwise import narrowed
+from qdialect.plugins.tosa.lowering.rescale import widened
 from qdialect.targets.base import Target
 
 TIED = Port("input", PortKind.TIED)

@@ -18,15 +18,15 @@ from xdsl.pattern_rewriter import (
 from xdsl.transforms.canonicalize import CanonicalizePass
 
 import qdialect as qd
-from qdialect.dialects.canonicalization import Canonicalized
-from qdialect.ops import NN, ConstantOp, ReluOp
+from qdialect.ir.dialects.canonicalization import Canonicalized
+from qdialect.ir.ops import NN, ConstantOp, ReluOp
+from qdialect.ir.quant import Quant
 from qdialect.passes import load
 from qdialect.passes.cleanup.canonicalize import (
     Canonicalize,
     RedundantClamp,
     canonicalization_patterns,
 )
-from qdialect.quant import Quant
 from qdialect.rewrite.pattern import RulePattern
 
 LIT = Path(__file__).parents[2] / "lit_tests" / "passes"

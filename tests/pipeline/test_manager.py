@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from qdialect.context import new_context, session
 from qdialect.errors import InputError, PassFailure, QError
-from qdialect.formats.mlir.read import read_module
+from qdialect.ir.context import new_context, session
 from qdialect.pipeline.manager import Instrumentation, PassManager
 from qdialect.pipeline.text import PassSpec
+from qdialect.plugins.mlir.read import read_module
 
 
 @dataclass(frozen=True)

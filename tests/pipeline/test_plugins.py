@@ -12,7 +12,7 @@ from qdialect.pipeline.plugins import Plugins, installed
 
 GOOD = """
 from xdsl.universe import Universe
-from qdialect.behaviors import Behavior, Port, PortKind
+from qdialect.ir.behaviors import Behavior, Port, PortKind
 from qdialect.passes.cleanup.dce import Dce
 
 class Other(Dce):

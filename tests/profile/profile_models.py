@@ -10,11 +10,11 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, StringAttr, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
-from qdialect import ops as nn
 from qdialect.api import Model, save
-from qdialect.context import new_context
-from qdialect.ops.functions import GeluOp, SwishOp
-from qdialect.ops.reduction import ReduceMeanOp
+from qdialect.ir import ops as nn
+from qdialect.ir.context import new_context
+from qdialect.ir.ops.functions import GeluOp, SwishOp
+from qdialect.ir.ops.reduction import ReduceMeanOp
 
 
 def network() -> Model:

@@ -13,23 +13,23 @@ from xdsl.dialects.builtin import StringAttr, TensorType, f32
 from xdsl.utils.test_value import create_ssa_value
 
 from qdialect import api
-from qdialect import ops as nn
-from qdialect.context import new_context
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import external_data as beside
-from qdialect.formats.onnx.write import written
-from qdialect.ops import default_components
-from qdialect.ops.components import Components
-from qdialect.profile.collector import Collector
-from qdialect.profile.data import DataSet
-from qdialect.profile.engines import RuntimeEngine, open_engine, slices
-from qdialect.profile.file import profile_text
-from qdialect.profile.instrument import instrument
-from qdialect.profile.model_identity import identify
-from qdialect.profile.record import CHANNELS, Channels, Profile, Settings
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir import ops as nn
+from qdialect.ir.context import new_context
+from qdialect.ir.ops import default_components
+from qdialect.ir.ops.components import Components
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import external_data as beside
+from qdialect.plugins.onnx.write import written
+from qdialect.quantizer.profile.collector import Collector
+from qdialect.quantizer.profile.data import DataSet
+from qdialect.quantizer.profile.engines import RuntimeEngine, open_engine, slices
+from qdialect.quantizer.profile.file import profile_text
+from qdialect.quantizer.profile.instrument import instrument
+from qdialect.quantizer.profile.model_identity import identify
+from qdialect.quantizer.profile.record import CHANNELS, Channels, Profile, Settings
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 
 ENGINES = ["numpy", "onnxruntime"]

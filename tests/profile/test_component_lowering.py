@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qdialect.context import new_context
-from qdialect.ops.component_qparams import component_types, hold_types
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType
+from qdialect.algebra.qparams import QParams
+from qdialect.ir.context import new_context
+from qdialect.ir.ops.component_qparams import component_types, hold_types
+from qdialect.ir.quant import UniformType
 from tests.support.components import CASES, Case, float_module, measured, observed
 
 GAINS = {"swish": 2.0, "lrn": -1.0, "reduce_mean": 0.0}

@@ -12,7 +12,7 @@ import pytest
 from profile_models import images
 
 from qdialect.cli.qopt import main
-from qdialect.weights import numpy_files
+from qdialect.ir.weights import numpy_files
 
 HUGE = 1 << 60
 

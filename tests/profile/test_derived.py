@@ -18,13 +18,13 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
-from qdialect import ops as nn
 from qdialect.api import Model
-from qdialect.context import new_context
-from qdialect.profile.collector import Collector
-from qdialect.profile.engines import open_engine
-from qdialect.profile.instrument import instrument, leave_derived
-from qdialect.profile.record import (
+from qdialect.ir import ops as nn
+from qdialect.ir.context import new_context
+from qdialect.quantizer.profile.collector import Collector
+from qdialect.quantizer.profile.engines import open_engine
+from qdialect.quantizer.profile.instrument import instrument, leave_derived
+from qdialect.quantizer.profile.record import (
     CHANNELS,
     Channels,
     Derived,
@@ -36,7 +36,7 @@ from qdialect.profile.record import (
     derive,
     with_derived,
 )
-from qdialect.profile.sketch import observe, observe_rows
+from qdialect.quantizer.profile.sketch import observe, observe_rows
 
 BOUNDS = [(0.0, np.inf), (0.0, 6.0), (-1.01, 1.01), (-np.inf, 0.5), (0.25, 0.25), (-8.0, -2.0)]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.write import module_text
-from qdialect.profile.engines import ENGINES, open_engine
-from qdialect.profile.instrument import instrument
-from qdialect.reference import argument_names
+from qdialect.interpreter import argument_names
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.write import module_text
+from qdialect.quantizer.profile.engines import ENGINES, open_engine
+from qdialect.quantizer.profile.instrument import instrument
 from tests.support.components import CASES, Case, float_module
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from qdialect.errors import InputError
-from qdialect.profile.collector import Collector
-from qdialect.profile.distribution import distribution, image
-from qdialect.profile.entries import channel_ranges, tensor_range
-from qdialect.profile.ranges import Range, RangeChoice
-from qdialect.profile.record import Channels, Entry, Profile, Settings
-from qdialect.profile.sketch import observe
+from qdialect.quantizer.profile.collector import Collector
+from qdialect.quantizer.profile.distribution import distribution, image
+from qdialect.quantizer.profile.entries import channel_ranges, tensor_range
+from qdialect.quantizer.profile.ranges import Range, RangeChoice
+from qdialect.quantizer.profile.record import Channels, Entry, Profile, Settings
+from qdialect.quantizer.profile.sketch import observe
 
 
 def observed(values: Any, settings: Settings) -> Entry:

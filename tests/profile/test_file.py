@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from qdialect.errors import InputError
-from qdialect.profile.file import load_profile, parse_profile, profile_text, save_profile
-from qdialect.profile.record import (
+from qdialect.quantizer.profile.file import load_profile, parse_profile, profile_text, save_profile
+from qdialect.quantizer.profile.record import (
     LAST_SAMPLES,
     Channels,
     Entry,
     Profile,
     Settings,
 )
-from qdialect.profile.sketch import observe, observe_rows, rounded
+from qdialect.quantizer.profile.sketch import observe, observe_rows, rounded
 
 SPECIAL = [0.0, -1e9, np.inf, -np.inf, np.nan, 0.1, -3.3e38, 1e-40]
 

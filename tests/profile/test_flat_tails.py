@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from qdialect.profile.ranges import FLAT, Range, without_flat_tails
+from qdialect.quantizer.profile.ranges import FLAT, Range, without_flat_tails
 
 FUNCTIONS = {
     "hard_swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),

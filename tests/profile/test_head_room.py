@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qdialect.profile.distribution import distribution
-from qdialect.profile.ranges import (
+from qdialect.quantizer.profile.distribution import distribution
+from qdialect.quantizer.profile.ranges import (
     OCTAVE,
     Levels,
     Range,
@@ -19,7 +19,7 @@ from qdialect.profile.ranges import (
     choose_range,
     reach_of,
 )
-from qdialect.profile.sketch import observe
+from qdialect.quantizer.profile.sketch import observe
 
 MANY = Levels(1 << 14)
 """So many that finer steps are no matter."""

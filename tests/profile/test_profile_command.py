@@ -14,8 +14,8 @@ from profile_models import images
 
 from qdialect.cli import terminal
 from qdialect.cli.qopt import main
-from qdialect.profile.collector import Collector
-from qdialect.profile.file import load_profile
+from qdialect.quantizer.profile.collector import Collector
+from qdialect.quantizer.profile.file import load_profile
 from qdialect.workflows import calibrate
 
 

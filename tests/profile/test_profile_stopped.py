@@ -16,9 +16,9 @@ import pytest
 from profile_models import images, saved
 
 from qdialect.cli.qopt import main
-from qdialect.formats.onnx.write import external_data as beside
-from qdialect.profile.file import load_profile
-from qdialect.weights import replacing, stamp
+from qdialect.ir.weights import replacing, stamp
+from qdialect.plugins.onnx.write import external_data as beside
+from qdialect.quantizer.profile.file import load_profile
 
 SAMPLES = 150
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -112,8 +112,8 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 from onnx import ModelProto
-from qdialect.formats.onnx.write import external_data as beside
-from qdialect.weights import replacing
+from qdialect.plugins.onnx.write import external_data as beside
+from qdialect.ir.weights import replacing
 beside.LARGE = 0
 with replacing(Path("file")) as temporary, beside.loadable(ModelProto()) as folder:
     temporary.write_text("half")

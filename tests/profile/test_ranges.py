@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from qdialect.profile.distribution import distribution
-from qdialect.profile.ranges import (
+from qdialect.quantizer.profile.distribution import distribution
+from qdialect.quantizer.profile.ranges import (
     METHODS,
     MOST_CLIPPED,
     Levels,
@@ -24,7 +24,7 @@ from qdialect.profile.ranges import (
     mean_squared_error,
     with_room_for_masks,
 )
-from qdialect.profile.scheme import (
+from qdialect.quantizer.profile.scheme import (
     DEGENERATE,
     SYMMETRIES,
     TINY,
@@ -33,7 +33,7 @@ from qdialect.profile.scheme import (
     array_qparams,
     parameters,
 )
-from qdialect.profile.sketch import observe
+from qdialect.quantizer.profile.sketch import observe
 
 DATA = hnp.arrays(np.float32, st.integers(1, 60), elements=st.floats(-8000, 8000, width=32))
 STORAGES = ["i8", "u8", "i16", "u16", "i4", "u4", "i2", "u2"]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from qdialect.profile.distribution import distribution
-from qdialect.profile.sketch import HUGE, OCTAVES, ZERO, empty, observe, observe_rows
+from qdialect.quantizer.profile.distribution import distribution
+from qdialect.quantizer.profile.sketch import HUGE, OCTAVES, ZERO, empty, observe, observe_rows
 
 FLOATS = st.one_of(
     st.floats(width=32),

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.profile.collector import Collector
-from qdialect.profile.file import profile_text
-from qdialect.profile.record import Entry, Profile
-from qdialect.profile.sketch import empty, observe, rounded
-from qdialect.profile.tally import Tally
+from qdialect.quantizer.profile.collector import Collector
+from qdialect.quantizer.profile.file import profile_text
+from qdialect.quantizer.profile.record import Entry, Profile
+from qdialect.quantizer.profile.sketch import empty, observe, rounded
+from qdialect.quantizer.profile.tally import Tally
 
 
 def pieces(kind: str, rng: np.random.Generator) -> list[Any]:

@@ -9,8 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from qdialect.profile.collector import Collector
-from qdialect.profile.record import Profile, Settings
+from qdialect.quantizer.profile.collector import Collector
+from qdialect.quantizer.profile.record import Profile, Settings
 from qdialect.workflows.calibrate import undivided
 
 

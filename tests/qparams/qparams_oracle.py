@@ -11,8 +11,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from qdialect.qparams import Illegal, Layout, ParameterField, QParams, Shape
-from qdialect.qparams.maps import Im2col, IndexMap, Pad
+from qdialect.algebra.qparams import Illegal, Layout, ParameterField, QParams, Shape
+from qdialect.algebra.qparams.maps import Im2col, IndexMap, Pad
 
 Pairs = NDArray[np.int64]
 """Shape of the tensor plus (2,): bits of the scale, zero point."""

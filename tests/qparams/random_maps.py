@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from math import prod
 
-from qdialect.qparams import Shape
-from qdialect.qparams.maps import (
+from qdialect.algebra.qparams import Shape
+from qdialect.algebra.qparams.maps import (
     Broadcast,
     Concat,
     DepthToSpace,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from qdialect.qparams import Illegal, Layout, ParameterField, QParams, Shape
-from qdialect.qparams.maps import IndexMap
+from qdialect.algebra.qparams import Illegal, Layout, ParameterField, QParams, Shape
+from qdialect.algebra.qparams.maps import IndexMap
 
 ABCD = [1.0, 2.0, 3.0, 4.0]
 ZEROS = [5, 6, 7, 8]

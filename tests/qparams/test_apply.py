@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from qdialect.qparams.maps import (
+from qdialect.algebra.qparams.maps import (
     Broadcast,
     Concat,
     DepthToSpace,

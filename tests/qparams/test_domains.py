@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qdialect.qparams import QParams, Storage
-from qdialect.qparams.domains import ANY_DOMAIN, Domain, Scales
+from qdialect.algebra.qparams import QParams, Storage
+from qdialect.algebra.qparams.domains import ANY_DOMAIN, Domain, Scales
 
 TEXTS = (
     "i8",

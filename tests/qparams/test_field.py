@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from qdialect.qparams import (
+from qdialect.algebra.qparams import (
     DYNAMIC,
     Illegal,
     Layout,
@@ -14,7 +14,7 @@ from qdialect.qparams import (
     QParams,
     Storage,
 )
-from qdialect.qparams.parameter_field import growth, within_growth
+from qdialect.algebra.qparams.parameter_field import growth, within_growth
 
 TENSOR = QParams.per_tensor("i8", 0.5, 3)
 

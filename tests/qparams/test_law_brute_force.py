@@ -20,8 +20,8 @@ from qparams_oracle import (
 )
 from random_maps import BIJECTIVE, GENERATORS
 
-from qdialect.qparams import DYNAMIC, Illegal, Layout, ParameterField, Shape
-from qdialect.qparams.maps import Broadcast, IndexMap, Reshape
+from qdialect.algebra.qparams import DYNAMIC, Illegal, Layout, ParameterField, Shape
+from qdialect.algebra.qparams.maps import Broadcast, IndexMap, Reshape
 
 PULLS = 1200
 PUSHES = 500

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from small_fields import ABCD, axis, on, one, refused, tensor
 
-from qdialect.qparams import Illegal, Layout, ParameterField, Shape
-from qdialect.qparams.maps import (
+from qdialect.algebra.qparams import Illegal, Layout, ParameterField, Shape
+from qdialect.algebra.qparams.maps import (
     Broadcast,
     Concat,
     DepthToSpace,

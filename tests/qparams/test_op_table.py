@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from small_fields import ABCD, ZEROS, axis, grid, on, one, pulled, refused, tensor
 
-from qdialect.qparams import DYNAMIC, Illegal, Layout, ParameterField, QParams, Storage
-from qdialect.qparams.maps import (
+from qdialect.algebra.qparams import DYNAMIC, Illegal, Layout, ParameterField, QParams, Storage
+from qdialect.algebra.qparams.maps import (
     Broadcast,
     Concat,
     DepthToSpace,

@@ -11,8 +11,8 @@ import pytest
 from qparams_oracle import CASES, coarsest, expand, moved, random_qparams, vector
 from random_maps import factorization, random_shape
 
-from qdialect.qparams import DYNAMIC, Illegal, Layout, ParameterField, QParams, Shape
-from qdialect.qparams.maps import (
+from qdialect.algebra.qparams import DYNAMIC, Illegal, Layout, ParameterField, QParams, Shape
+from qdialect.algebra.qparams.maps import (
     Concat,
     DepthToSpace,
     Flatten,

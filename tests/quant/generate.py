@@ -11,8 +11,8 @@ import random
 import struct
 from dataclasses import dataclass
 
-from qdialect.numerics.float_text import FORMATS
-from qdialect.qparams.parameters import full_range
+from qdialect.algebra.float_text import FORMATS
+from qdialect.algebra.qparams.parameters import full_range
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from qdialect.quant import Quant
-from qdialect.quant.strict import QuantChecker
+from qdialect.ir.quant import Quant
+from qdialect.ir.quant.strict import QuantChecker
 
 CASES = Path(__file__).parent / "cases"
 

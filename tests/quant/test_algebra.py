@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module, verify_module
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
 from qdialect.pipeline.manager import PassManager
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.reference import Interpreter
+from qdialect.plugins.mlir.read import read_module, verify_module
 
 PAIR = """
 func.func @f(%q: tensor<{n}x{type}>) -> tensor<{n}x{type}> {{

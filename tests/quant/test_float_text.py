@@ -6,9 +6,9 @@ import random
 import numpy as np
 import pytest
 
-from qdialect.numerics.float_text import FORMATS, float_text, format_values, round_to_format
-from qdialect.qparams import Storage
-from qdialect.reference.codes import codes_of
+from qdialect.algebra.float_text import FORMATS, float_text, format_values, round_to_format
+from qdialect.algebra.qparams import Storage
+from qdialect.interpreter.codes import codes_of
 
 
 @pytest.mark.parametrize(

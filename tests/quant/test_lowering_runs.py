@@ -9,13 +9,13 @@ import pytest
 from mlir_runner import Call, run_calls
 from numpy.typing import NDArray
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.mlir.write import module_text
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
 from qdialect.pipeline.manager import PassManager
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.reference import Interpreter
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.mlir.write import module_text
 
 ROUNDINGS = ["half_even", "half_away", "half_up"]
 

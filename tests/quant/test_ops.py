@@ -8,8 +8,8 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.numerics.rounding import Rounding
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, UniformType, cast_rounding
+from qdialect.algebra.rounding import Rounding
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, SCastOp, UniformType, cast_rounding
 
 Q = UniformType.per_tensor("i8", 0.5)
 QT = TensorType(Q, [4])

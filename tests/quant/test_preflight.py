@@ -7,10 +7,10 @@ import subprocess
 import pytest
 from quant_support import find_mlir_opt
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.passes.lowering.preflight import Preflight
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.passes.preflight import Preflight
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.mlir.write import module_text
 
 Q = "!quant.uniform<i8:f32, 0.5>"
 WIDE = "!quant.uniform<i32:f32, 0.5>"

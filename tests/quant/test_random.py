@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
-from qdialect.quant import TextVersion, printing_for
+from qdialect.ir.quant import TextVersion, printing_for
 
 BATCH = 250
 BATCHES = 12

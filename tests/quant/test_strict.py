@@ -4,7 +4,7 @@ import pytest
 from quant_support import parse_module, structure_error
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.quant.strict import QuantChecker
+from qdialect.ir.quant.strict import QuantChecker
 
 
 def strict_errors(module: ModuleOp) -> list[str]:

@@ -13,10 +13,10 @@ from quant_support import find_iree_opt
 
 from qdialect import api
 from qdialect.cli import opt, translate
-from qdialect.context import new_context
 from qdialect.errors import InputError, UsageError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.mlir.write import module_text
 
 SIGNED = "func.func private @f(!quant.any<si8>)\n"
 FLOAT = "func.func private @g(tensor<2x!quant.any<f8E5M2:f32>>)\n"

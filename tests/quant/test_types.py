@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import TensorType, f16, f32
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
-from qdialect.qparams.parameters import QParams, Storage
-from qdialect.quant import (
+from qdialect.algebra.qparams.parameters import QParams, Storage
+from qdialect.ir.quant import (
     AnyParams,
     AnyType,
     CalibratedRange,

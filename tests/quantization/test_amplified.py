@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
-from qdialect.quantization.recipe import Recipe
+from qdialect.quantizer.recipe import Recipe
 from tests.quantization.quantize_support import sqnr
 
 SMALL = 200.0

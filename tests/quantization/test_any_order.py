@@ -18,13 +18,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qdialect as qd
 from qdialect.api import Model, run_passes
-from qdialect.behaviors.shapes import shape_of
 from qdialect.cli.qopt import main
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.profile.file import save_profile
-from qdialect.profile.model_identity import identify
-from qdialect.quantization.recipe import Recipe
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.quantizer.profile.file import save_profile
+from qdialect.quantizer.profile.model_identity import identify
+from qdialect.quantizer.recipe import Recipe
 from tests.generators.float_networks import random_network
 
 MODELS = Path(__file__).parent / "models"

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 import qdialect as qd
-from qdialect.ops import constant_of
-from qdialect.quantization.recipe import Recipe
+from qdialect.ir.ops import constant_of
+from qdialect.quantizer.recipe import Recipe
 
 Sample = dict[str, NDArray[np.float32]]
 

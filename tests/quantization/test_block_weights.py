@@ -15,13 +15,13 @@ from onnx import helper, numpy_helper
 import qdialect as qd
 from qdialect.cli.qopt import main
 from qdialect.errors import UsageError
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.quantization.block_formats import block_format
-from qdialect.quantization.block_rounding import BlockRounding
-from qdialect.quantization.blocks import in_blocks, in_columns
-from qdialect.quantization.preparation import prepare
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.plugins.onnx.write import OrtEngine
+from qdialect.quantizer.block_formats import block_format
+from qdialect.quantizer.block_rounding import BlockRounding
+from qdialect.quantizer.blocks import in_blocks, in_columns
+from qdialect.quantizer.preparation import prepare
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.installed import get_target
 from qdialect.workflows.candidates import Builder
 from tests.support.processor import skip_where_pairs_saturate

@@ -13,7 +13,7 @@ import pytest
 import qdialect as qd
 from qdialect.analysis.caches import find_caches
 from qdialect.cli.qopt import main
-from qdialect.quantization.recipe import Recipe
+from qdialect.quantizer.recipe import Recipe
 from tests.support.decoder_model import HEADS, WIDTH, decoder, write_steps
 from tests.support.processor import skip_where_pairs_saturate
 
@@ -51,7 +51,7 @@ def test_steps_with_codes_follow_the_floats(tmp_path: Path, method: Any, shape_r
     assert [(cache.input, cache.output) for cache in caches] == [("a", "c"), ("b", "d")]
     out = tmp_path / "q.onnx"
     qd.save(made.model, out)
-    stated = {p.key: p.value for p in loaded(out).metadata_props}["qdialect.qparams"]
+    stated = {p.key: p.value for p in loaded(out).metadata_props}["qdialect.algebra.qparams"]
     assert set(json.loads(stated)) >= {"a", "b", "c", "d"}
     skip_where_pairs_saturate()
     sessions = [ort.InferenceSession(p, providers=["CPUExecutionProvider"]) for p in (path, out)]

@@ -9,18 +9,18 @@ import pytest
 from numpy.typing import NDArray
 
 from qdialect.analysis.channel_groups import ChannelGroup, find_groups, find_shifts
-from qdialect.behaviors.degrees import homogeneity, product_powers, sums_alike
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import QContext, new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.ops import constant_array, constant_of
-from qdialect.quantization.float_rewrites.apply import (
+from qdialect.interpreter import Interpreter
+from qdialect.ir.behaviors.degrees import homogeneity, product_powers, sums_alike
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.ops import constant_array, constant_of
+from qdialect.plugins.mlir.read import read_module
+from qdialect.quantizer.float_rewrites.apply import (
     NotFiniteError,
     scale_channels,
     shift_channels,
 )
-from qdialect.quantization.preparation import prepare
-from qdialect.reference import Interpreter
+from qdialect.quantizer.preparation import prepare
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
 from tests.support.channel_models import opened

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from qdialect.algebra.rotations import rotation_keeping_ones
 from qdialect.analysis import channel_walk
 from qdialect.analysis.channel_gains import find_gains
 from qdialect.analysis.channel_mixing import Block, Matrices, find_blocks
-from qdialect.numerics.rotations import rotation_keeping_ones
-from qdialect.quantization.float_rewrites.mixing import mix_channels, mixed_value
-from qdialect.quantization.preparation import prepare
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.quantizer.float_rewrites.mixing import mix_channels, mixed_value
+from qdialect.quantizer.preparation import prepare
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
 from tests.generators.norm_networks import BREAKERS, WIDTH, random_stream

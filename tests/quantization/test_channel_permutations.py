@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from qdialect.analysis.channel_permutations import Blocks, find_permutable
-from qdialect.quantization.float_rewrites.permuting import permute_channels
-from qdialect.quantization.preparation import prepare
+from qdialect.quantizer.float_rewrites.permuting import permute_channels
+from qdialect.quantizer.preparation import prepare
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
 from tests.support.channel_models import constants, in_groups, opened, result

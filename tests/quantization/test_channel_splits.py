@@ -9,10 +9,10 @@ import pytest
 
 from qdialect.analysis.channel_groups import ChannelGroup
 from qdialect.analysis.channel_splits import find_splittable
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import new_context
-from qdialect.quantization.float_rewrites.splitting import split_channels, split_refusal
-from qdialect.quantization.preparation import prepare
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import new_context
+from qdialect.quantizer.float_rewrites.splitting import split_channels, split_refusal
+from qdialect.quantizer.preparation import prepare
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels
 from tests.support.channel_models import constants, in_groups, opened, result

@@ -12,8 +12,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import qdialect as qd
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.quantization.recipe import Recipe
+from qdialect.plugins.onnx.write import OrtEngine
+from qdialect.quantizer.recipe import Recipe
 from tests.support.processor import skip_where_pairs_saturate
 
 pytest.importorskip("onnxruntime")

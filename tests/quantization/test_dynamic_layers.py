@@ -12,9 +12,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import qdialect as qd
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.plugins.onnx.write import OrtEngine
+from qdialect.quantizer.recipe import Recipe
 from tests.support.processor import saturates_pairs
 
 pytest.importorskip("onnxruntime")

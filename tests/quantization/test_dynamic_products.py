@@ -15,11 +15,11 @@ from onnx import helper, numpy_helper
 import qdialect as qd
 from qdialect.cli.qopt import main
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.ops import DynamicOp, constant_array, constant_of
-from qdialect.quant import quant_element
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.ops import DynamicOp, constant_array, constant_of
+from qdialect.ir.quant import quant_element
+from qdialect.plugins.onnx.write import OrtEngine
+from qdialect.quantizer.recipe import Recipe
 from tests.support.processor import skip_where_pairs_saturate
 
 pytest.importorskip("onnxruntime")

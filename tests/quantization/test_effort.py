@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
 from qdialect.errors import UsageError
-from qdialect.quantization.recipe import Recipe
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.installed import get_target
 from qdialect.workflows.quantize import Quantization
 from tests.quantization.quantize_support import sqnr

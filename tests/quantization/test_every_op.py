@@ -16,18 +16,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from qdialect.context import new_context
 from qdialect.errors import InputError, UnsupportedError
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.ops.registry import op_names
-from qdialect.profile.record import Profile, Settings
-from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.quality import Judge
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter, argument_names, output_names
+from qdialect.interpreter import Interpreter, argument_names, output_names
+from qdialect.ir.context import new_context
+from qdialect.ir.ops.registry import op_names
+from qdialect.ir.verify.verifier import verify_module
+from qdialect.plugins.onnx.write import OrtEngine, write_model
+from qdialect.quantizer.output_parts import parts_of
+from qdialect.quantizer.profile.record import Profile, Settings
+from qdialect.quantizer.quality import Judge
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
-from qdialect.verify.verifier import verify_module
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 from qdialect.workflows.interface_codes import InterfaceCodes
 from qdialect.workflows.lower import lowered_model

@@ -13,23 +13,23 @@ import pytest
 from numpy.typing import NDArray
 
 import qdialect as qd
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.formats.mlir.read import read_module
-from qdialect.quantization.float_rewrites.base import AnyRewrite
-from qdialect.quantization.float_rewrites.float_bounds import (
+from qdialect.interpreter import Interpreter
+from qdialect.interpreter.machine import output_names
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
+from qdialect.quantizer.float_rewrites.base import AnyRewrite
+from qdialect.quantizer.float_rewrites.float_bounds import (
     FloatBound,
     NoBoundError,
     float_bounds,
     worst,
 )
-from qdialect.quantization.float_rewrites.statistics import measured
-from qdialect.quantization.float_rewrites.table import rewrites
-from qdialect.quantization.preparation import prepare
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
-from qdialect.reference.machine import output_names
+from qdialect.quantizer.float_rewrites.statistics import measured
+from qdialect.quantizer.float_rewrites.table import rewrites
+from qdialect.quantizer.preparation import prepare
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.installed import get_target
 from qdialect.workflows.model import Model
 from qdialect.workflows.run import open_engine

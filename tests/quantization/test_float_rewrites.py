@@ -12,21 +12,21 @@ import pytest
 from numpy.typing import NDArray
 
 import qdialect as qd
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.ops import ConstantOp, constant_array
-from qdialect.quantization.float_rewrites.apply import replace_constants
-from qdialect.quantization.float_rewrites.base import AnyRewrite, ByFactors
-from qdialect.quantization.float_rewrites.equalize import Equalize
-from qdialect.quantization.float_rewrites.permute import Permute, Permuted
-from qdialect.quantization.float_rewrites.rotate import Rotate, Rotated
-from qdialect.quantization.float_rewrites.shift import Shift, Shifted
-from qdialect.quantization.float_rewrites.smooth import Smooth
-from qdialect.quantization.float_rewrites.split import Doubled, Split
-from qdialect.quantization.float_rewrites.statistics import Statistics, measured
-from qdialect.quantization.preparation import prepare
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.ir.ops import ConstantOp, constant_array
+from qdialect.plugins.mlir.read import read_module
+from qdialect.quantizer.float_rewrites.apply import replace_constants
+from qdialect.quantizer.float_rewrites.base import AnyRewrite, ByFactors
+from qdialect.quantizer.float_rewrites.equalize import Equalize
+from qdialect.quantizer.float_rewrites.permute import Permute, Permuted
+from qdialect.quantizer.float_rewrites.rotate import Rotate, Rotated
+from qdialect.quantizer.float_rewrites.shift import Shift, Shifted
+from qdialect.quantizer.float_rewrites.smooth import Smooth
+from qdialect.quantizer.float_rewrites.split import Doubled, Split
+from qdialect.quantizer.float_rewrites.statistics import Statistics, measured
+from qdialect.quantizer.preparation import prepare
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.installed import get_target
 from qdialect.workflows.model import Model
 from tests.generators.channel_networks import random_channels

@@ -10,10 +10,9 @@ import pytest
 from xdsl.ir import Operation
 
 import qdialect as qd
-from qdialect.numerics.weight_rounding import Grid, damped, gptq, loss
-from qdialect.profile.record import Profile, Settings
-from qdialect.quantization import hessians
-from qdialect.quantization.hessians import (
+from qdialect.algebra.weight_rounding import Grid, damped, gptq, loss
+from qdialect.quantizer import hessians
+from qdialect.quantizer.hessians import (
     array_of,
     batches,
     measurable,
@@ -21,9 +20,10 @@ from qdialect.quantization.hessians import (
     moments_of_parts,
     rows_of,
 )
-from qdialect.quantization.operands import float_operands
-from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.values import Values
+from qdialect.quantizer.operands import float_operands
+from qdialect.quantizer.profile.record import Profile, Settings
+from qdialect.quantizer.recipe import Recipe
+from qdialect.quantizer.values import Values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

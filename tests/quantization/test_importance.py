@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.quantization.float_rewrites.equalize import Equalize
-from qdialect.quantization.float_rewrites.importance import MOST, importances
-from qdialect.quantization.float_rewrites.statistics import measured, numbered
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
+from qdialect.quantizer.float_rewrites.equalize import Equalize
+from qdialect.quantizer.float_rewrites.importance import MOST, importances
+from qdialect.quantizer.float_rewrites.statistics import measured, numbered
+from qdialect.quantizer.recipe import Recipe
 from tests.generators.channel_networks import random_channels
 
 T = "tensor<64x64xf32>"

@@ -14,9 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.ir import Operation, SSAValue
 
 import qdialect as qd
-from qdialect.ops import keys_of
-from qdialect.quantization.masked_scores import masked_scores
-from qdialect.quantization.values import real_array
+from qdialect.ir.ops import keys_of
+from qdialect.quantizer.masked_scores import masked_scores
+from qdialect.quantizer.values import real_array
 from tests.support.commands import call, qopt
 
 NODES = """

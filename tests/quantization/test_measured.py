@@ -16,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 import qdialect as qd
 from qdialect.cli.qopt import main
 from qdialect.errors import InputError
-from qdialect.quantization.output_parts import Part
-from qdialect.quantization.quality import PartQuality, Quality
+from qdialect.quantizer.output_parts import Part
+from qdialect.quantizer.quality import PartQuality, Quality
 from qdialect.targets.installed import get_target
 from qdialect.workflows.quality import FEWEST, Measured, Samples, held_out, measure
 from qdialect.workflows.quantize import Quantization

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qdialect.quantization.grids import assign
-from qdialect.quantization.noise import estimated_losses, scaled
-from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import select
-from qdialect.quantization.sensitivity import losses
-from qdialect.quantization.values import Values
+from qdialect.quantizer.grids import assign
+from qdialect.quantizer.noise import estimated_losses, scaled
+from qdialect.quantizer.recipe import Recipe
+from qdialect.quantizer.selection import select
+from qdialect.quantizer.sensitivity import losses
+from qdialect.quantizer.values import Values
 from tests.quantization.test_sensitivity import SEEDS, network, opened
 
 

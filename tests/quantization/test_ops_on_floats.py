@@ -14,9 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.ops import keys_of
-from qdialect.quantization.precision import Time
-from qdialect.quantization.recipe import Precision
+from qdialect.ir.ops import keys_of
+from qdialect.quantizer.precision import Time
+from qdialect.quantizer.recipe import Precision
 from qdialect.targets.installed import get_target
 from qdialect.workflows import ops_on_floats
 from qdialect.workflows.ops_on_floats import with_ops_on_floats

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
-from qdialect.quantization.output_parts import Part, parts_of
+from qdialect.quantizer.output_parts import Part, parts_of
 
 
 def parts(

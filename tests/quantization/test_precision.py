@@ -16,15 +16,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.formats.onnx.write.node_times import NodeTime, conversion_times, node_times
-from qdialect.ops import keys_of
-from qdialect.quantization.grids import assign
-from qdialect.quantization.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
-from qdialect.quantization.preparation import prepare
-from qdialect.quantization.recipe import Precision, Recipe
-from qdialect.quantization.selection import Selection, select
-from qdialect.quantization.values import Values
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.ops import keys_of
+from qdialect.plugins.onnx.write.node_times import NodeTime, conversion_times, node_times
+from qdialect.quantizer.grids import assign
+from qdialect.quantizer.precision import Losses, Plan, Rate, Rates, Time, Times, corrected, plan
+from qdialect.quantizer.preparation import prepare
+from qdialect.quantizer.recipe import Precision, Recipe
+from qdialect.quantizer.selection import Selection, select
+from qdialect.quantizer.values import Values
 from qdialect.targets.installed import get_target
 from qdialect.workflows.budgeted import losses_of
 from qdialect.workflows.candidates import Builder, attributed, conversion_rates, nearly_best

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.quantization.output_parts import Part, whole_outputs
-from qdialect.quantization.quality import Judge, Quality
+from qdialect.quantizer.output_parts import Part, whole_outputs
+from qdialect.quantizer.quality import Judge, Quality
 from qdialect.workflows.quality import unfit
 
 RANDOM = np.random.default_rng(0)

@@ -13,13 +13,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
+from qdialect.algebra.qparams import Layout
 from qdialect.cli.qopt import main
 from qdialect.errors import InputError
-from qdialect.qparams import Layout
-from qdialect.quant import quant_element
-from qdialect.quantization.block_formats import block_format
-from qdialect.quantization.blocks import in_blocks
-from qdialect.quantization.recipe import Recipe
+from qdialect.ir.quant import quant_element
+from qdialect.quantizer.block_formats import block_format
+from qdialect.quantizer.blocks import in_blocks
+from qdialect.quantizer.recipe import Recipe
 
 DEPTH = 32
 

@@ -12,20 +12,20 @@ import pytest
 from xdsl.ir import Attribute, Operation
 
 import qdialect as qd
-from qdialect.behaviors import Comparison, Computation, Contraction, Movement, OrderPreserving
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.ops import constant_of, shape_of
-from qdialect.ops.registry import names_of
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.domains import Domain
+from qdialect.ir.behaviors import Comparison, Computation, Contraction, Movement, OrderPreserving
+from qdialect.ir.context import new_context
+from qdialect.ir.ops import constant_of, shape_of
+from qdialect.ir.ops.registry import names_of
+from qdialect.ir.quant import DCastOp, QCastOp, quant_element
 from qdialect.passes.rule_pass import dequantized
-from qdialect.profile.file import save_profile
-from qdialect.profile.nearest import qparams_inside
-from qdialect.profile.ranges import Range
-from qdialect.profile.scheme import Scheme
-from qdialect.qparams import QParams
-from qdialect.qparams.domains import Domain
-from qdialect.quant import DCastOp, QCastOp, quant_element
-from qdialect.quantization.probed import probed_domains
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.quantizer.probed import probed_domains
+from qdialect.quantizer.profile.file import save_profile
+from qdialect.quantizer.profile.nearest import qparams_inside
+from qdialect.quantizer.profile.ranges import Range
+from qdialect.quantizer.profile.scheme import Scheme
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
 from qdialect.workflows.model import Model, run_passes

@@ -13,9 +13,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import qdialect as qd
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.ops import ConstantOp, constant_array
-from qdialect.quant import quant_element
+from qdialect.ir.ops import ConstantOp, constant_array
+from qdialect.ir.quant import quant_element
+from qdialect.plugins.onnx.write import OrtEngine
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.context import new_context
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.quantization.recipe import Recipe
+from qdialect.ir.context import new_context
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import OrtEngine, write_model
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.installed import get_target
 from tests.support.processor import saturates_pairs
 

@@ -10,10 +10,10 @@ import pytest
 from quantize_support import sqnr
 
 import qdialect as qd
-from qdialect.cli.qopt import main
-from qdialect.numerics.float_text import round_to_format
-from qdialect.numerics.sums import Span
-from qdialect.numerics.weights import (
+from qdialect.algebra.float_text import round_to_format
+from qdialect.algebra.qparams import Storage
+from qdialect.algebra.sums import Span
+from qdialect.algebra.weights import (
     Choice,
     Overflow,
     Sums,
@@ -22,12 +22,12 @@ from qdialect.numerics.weights import (
     quantized,
     symmetric_scales,
 )
-from qdialect.ops.keys import keys_of
-from qdialect.profile.file import save_profile
-from qdialect.qparams import Storage
-from qdialect.quant import quant_element
-from qdialect.quantization.assert_all_quantized import coverage
-from qdialect.quantization.recipe import Recipe
+from qdialect.cli.qopt import main
+from qdialect.ir.ops.keys import keys_of
+from qdialect.ir.quant import quant_element
+from qdialect.quantizer.assert_all_quantized import coverage
+from qdialect.quantizer.profile.file import save_profile
+from qdialect.quantizer.recipe import Recipe
 
 NET = """
 !x = tensor<1x3x8x8xf32>

@@ -15,10 +15,10 @@ from quantize_support import sqnr
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.ops.component_qparams import component_types
-from qdialect.quant import quant_element
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.ops.component_qparams import component_types
+from qdialect.ir.quant import quant_element
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.base import Target
 
 STEPS, GIVEN, HIDDEN = 5, 4, 6

@@ -13,9 +13,9 @@ from xdsl.ir import SSAValue
 
 import qdialect as qd
 from qdialect.cli.qopt import main
-from qdialect.ops.keys import keys_of
-from qdialect.quant import DCastOp, quant_element
-from qdialect.quantization.recipe import Recipe
+from qdialect.ir.ops.keys import keys_of
+from qdialect.ir.quant import DCastOp, quant_element
+from qdialect.quantizer.recipe import Recipe
 from tests.support.processor import saturates_pairs
 
 WIDTH, HEADS, STEPS = 16, 2, 6

@@ -13,18 +13,18 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qdialect as qd
 from qdialect.errors import QError
-from qdialect.ops import ReluOp
-from qdialect.quantization import weight_rounding
-from qdialect.quantization.block_rounding import BlockRounding
-from qdialect.quantization.cuts import stretches
-from qdialect.quantization.grids import Grids
-from qdialect.quantization.quantized_copy import quantized_copy
-from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.reconstruction import Problem
-from qdialect.quantization.shared_weights import shared_weights
-from qdialect.quantization.weight_rounding import WeightRounding
-from qdialect.reference import argument_names
-from qdialect.workflows.torch_blocks import TorchBlocks
+from qdialect.interpreter import argument_names
+from qdialect.ir.ops import ReluOp
+from qdialect.plugins.torch.blocks import TorchBlocks
+from qdialect.quantizer import weight_rounding
+from qdialect.quantizer.block_rounding import BlockRounding
+from qdialect.quantizer.cuts import stretches
+from qdialect.quantizer.grids import Grids
+from qdialect.quantizer.quantized_copy import quantized_copy
+from qdialect.quantizer.recipe import Recipe
+from qdialect.quantizer.reconstruction import Problem
+from qdialect.quantizer.shared_weights import shared_weights
+from qdialect.quantizer.weight_rounding import WeightRounding
 from tests.generators.channel_networks import random_channels
 from tests.quantization.test_sequential_rounding import (
     DEPTH,

@@ -14,20 +14,20 @@ import onnx.parser
 import pytest
 
 import qdialect as qd
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import new_context
 from qdialect.errors import InputError, UsageError
-from qdialect.formats.mlir.read import read_module
-from qdialect.ops import keys_of
-from qdialect.profile.record import Profile
-from qdialect.quantization.emission import emit
-from qdialect.quantization.grids import Grids, assign
-from qdialect.quantization.parts import split
-from qdialect.quantization.preparation import prepare
-from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import Selection, select
-from qdialect.quantization.sensitivity import losses, worst_noise
-from qdialect.quantization.values import Values
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import new_context
+from qdialect.ir.ops import keys_of
+from qdialect.plugins.mlir.read import read_module
+from qdialect.quantizer.emission import emit
+from qdialect.quantizer.grids import Grids, assign
+from qdialect.quantizer.parts import split
+from qdialect.quantizer.preparation import prepare
+from qdialect.quantizer.profile.record import Profile
+from qdialect.quantizer.recipe import Recipe
+from qdialect.quantizer.selection import Selection, select
+from qdialect.quantizer.sensitivity import losses, worst_noise
+from qdialect.quantizer.values import Values
 from qdialect.targets.installed import get_target
 from qdialect.workflows.model import Model
 from qdialect.workflows.run import open_engine
@@ -35,7 +35,7 @@ from qdialect.workflows.sensitivity import SensitivityRun
 from tests.generators.float_networks import random_network
 
 if TYPE_CHECKING:
-    from qdialect.quantization.search import Arrays, OpenRun
+    from qdialect.quantizer.search import Arrays, OpenRun
 
 SEEDS = range(12)
 

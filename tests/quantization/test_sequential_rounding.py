@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.ops import keys_of
-from qdialect.profile.record import Profile
-from qdialect.quantization import weight_rounding
-from qdialect.quantization.apply_profile import apply_profile
-from qdialect.quantization.bias_correction import BiasCorrection
-from qdialect.quantization.block_rounding import BlockRounding
-from qdialect.quantization.grids import Grids, assign
-from qdialect.quantization.operands import ValueRun, float_operands
-from qdialect.quantization.quantized_copy import quantized_copy, stages
-from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import Selection, select
-from qdialect.quantization.sequential import curve_behind, paired, shifted_rows
-from qdialect.quantization.shared_weights import shared_weights
-from qdialect.quantization.values import Values
-from qdialect.quantization.weight_rounding import Method, WeightRounding
+from qdialect.ir.ops import keys_of
+from qdialect.quantizer import weight_rounding
+from qdialect.quantizer.apply_profile import apply_profile
+from qdialect.quantizer.bias_correction import BiasCorrection
+from qdialect.quantizer.block_rounding import BlockRounding
+from qdialect.quantizer.grids import Grids, assign
+from qdialect.quantizer.operands import ValueRun, float_operands
+from qdialect.quantizer.profile.record import Profile
+from qdialect.quantizer.quantized_copy import quantized_copy, stages
+from qdialect.quantizer.recipe import Recipe
+from qdialect.quantizer.selection import Selection, select
+from qdialect.quantizer.sequential import curve_behind, paired, shifted_rows
+from qdialect.quantizer.shared_weights import shared_weights
+from qdialect.quantizer.values import Values
+from qdialect.quantizer.weight_rounding import Method, WeightRounding
 from qdialect.targets.installed import get_target
 from tests.generators.channel_networks import random_channels
 

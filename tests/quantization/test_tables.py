@@ -12,10 +12,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 import qdialect as qd
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.ops import GatherOp, constant_array, constant_of
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.ops import GatherOp, constant_array, constant_of
+from qdialect.plugins.onnx.write import OrtEngine
+from qdialect.quantizer.recipe import Recipe
 
 pytest.importorskip("onnxruntime")
 

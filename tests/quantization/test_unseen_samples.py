@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.profile.record import Entry, Profile
-from qdialect.quantization.quality import decibels
-from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.search import stages
-from qdialect.quantization.values import Values
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.quantizer.profile.record import Entry, Profile
+from qdialect.quantizer.quality import decibels
+from qdialect.quantizer.recipe import Recipe
+from qdialect.quantizer.search import stages
+from qdialect.quantizer.values import Values
 
 WIDTH, DEPTH = 32, 6
 SAMPLES, OTHERS = 32, 500

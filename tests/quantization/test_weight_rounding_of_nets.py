@@ -10,15 +10,15 @@ import pytest
 
 import qdialect as qd
 from qdialect.errors import InputError
-from qdialect.profile.record import Profile
-from qdialect.quantization import shared_weights, weight_rounding
-from qdialect.quantization.bias_correction import BiasCorrection
-from qdialect.quantization.grids import Grids, assign
-from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.selection import Selection, select
-from qdialect.quantization.shared_weights import rows_fit
-from qdialect.quantization.values import Values, real_array
-from qdialect.quantization.weight_rounding import Method, WeightRounding
+from qdialect.quantizer import shared_weights, weight_rounding
+from qdialect.quantizer.bias_correction import BiasCorrection
+from qdialect.quantizer.grids import Grids, assign
+from qdialect.quantizer.profile.record import Profile
+from qdialect.quantizer.recipe import Recipe
+from qdialect.quantizer.selection import Selection, select
+from qdialect.quantizer.shared_weights import rows_fit
+from qdialect.quantizer.values import Values, real_array
+from qdialect.quantizer.weight_rounding import Method, WeightRounding
 from qdialect.targets.installed import get_target
 
 if TYPE_CHECKING:

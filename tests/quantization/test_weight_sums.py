@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.numerics.sums import SUMS, Span, SumType
-from qdialect.numerics.weights import Choice, Overflow, Sums, Weights, choose_weights
-from qdialect.qparams import Storage
+from qdialect.algebra.qparams import Storage
+from qdialect.algebra.sums import SUMS, Span, SumType
+from qdialect.algebra.weights import Choice, Overflow, Sums, Weights, choose_weights
 
 RNG = np.random.default_rng(0)
 DRAWN = np.concatenate([RNG.normal(size=(12, 1600)), RNG.uniform(-2, 2, size=(12, 1600))])

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from qdialect.cli.translate import main
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module, verify_module
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module, verify_module
 from qdialect.workflows.model import Model, raised
 
 QUANTIZED = "tensor<2x!quant.uniform<i8:f32, 0.1>>"
@@ -87,7 +87,7 @@ def test_an_exception_is_a_crash(
 ) -> None:
     # A function without a frame of its own: nobody takes it for one of a plug-in.
     handler = itemgetter(0)
-    home = importlib.import_module(f"qdialect.raising.{dialect}.convert")
+    home = importlib.import_module(f"qdialect.plugins.common.raising.{dialect}.convert")
     monkeypatch.setattr(home, "handlers", lambda: {op: handler, op.partition(".")[2]: handler})
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     path, kind = tmp_path / "f.mlir", "tensor<2xf32>"

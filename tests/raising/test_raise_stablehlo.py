@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from qdialect.api import Model, run_passes
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.reference import Interpreter, random_inputs
+from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module, verify_module
 from qdialect.workflows.model import raised
 
 sys.path.append(str(Path(__file__).parents[1] / "lowerings"))

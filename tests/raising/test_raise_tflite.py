@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.context import QContext
-from qdialect.dialects.tflite import TfliteNodeOp
 from qdialect.engines.local import KEPT_NODES
-from qdialect.formats.tflite.read import read_bytes
-from qdialect.formats.tflite.to_module import read_module
-from qdialect.ops import keys_of
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import keys_of
 from qdialect.pipeline.plugins import Plugins
-from qdialect.raising.tflite.convert import RaiseTflite
-from qdialect.reference import Interpreter
+from qdialect.plugins.tflite.dialect import TfliteNodeOp
+from qdialect.plugins.tflite.file.read import read_bytes
+from qdialect.plugins.tflite.file.to_module import read_module
+from qdialect.plugins.tflite.raising.convert import RaiseTflite
 
 pytest.importorskip("ai_edge_litert")
 

@@ -10,11 +10,11 @@ from xdsl.ir import Operation
 
 pytest.importorskip("ai_edge_litert")
 
-from qdialect.formats.tflite.read import read_bytes
-from qdialect.formats.tflite.to_module import read_module
 from qdialect.pipeline.plugins import Plugins
-from qdialect.raising.tflite.convert import RaiseTflite
-from qdialect.targets import litert_delegate
+from qdialect.plugins.tflite import target_delegate as litert_delegate
+from qdialect.plugins.tflite.file.read import read_bytes
+from qdialect.plugins.tflite.file.to_module import read_module
+from qdialect.plugins.tflite.raising.convert import RaiseTflite
 from tests.support.tflite_cases import CASES, Maker
 from tests.support.tflite_models import LitertError, litert_ops
 

@@ -18,16 +18,16 @@ pytest.importorskip("ai_edge_litert")
 
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.context import QContext
-from qdialect.dialects.tflite import TfliteNodeOp
 from qdialect.engines.local import KEPT_NODES
-from qdialect.formats.tflite.read import read_bytes
-from qdialect.formats.tflite.to_module import read_module
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import QContext
 from qdialect.pipeline.plugins import Plugins
-from qdialect.raising.tflite import contraction
-from qdialect.raising.tflite.convert import RaiseTflite, handlers
-from qdialect.reference import Interpreter
-from qdialect.targets.litert_requirements import ALL, STATEMENTS, breaches
+from qdialect.plugins.tflite.dialect import TfliteNodeOp
+from qdialect.plugins.tflite.file.read import read_bytes
+from qdialect.plugins.tflite.file.to_module import read_module
+from qdialect.plugins.tflite.raising import contraction
+from qdialect.plugins.tflite.raising.convert import RaiseTflite, handlers
+from qdialect.plugins.tflite.target_requirements import ALL, STATEMENTS, breaches
 from tests.support.commands import call, qopt
 from tests.support.tflite_cases import DRAWN
 from tests.support.tflite_models import LitertError, model, op, run_litert, tensor

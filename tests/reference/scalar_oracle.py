@@ -12,11 +12,11 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect.context import QContext, new_context
-from qdialect.qparams import Layout, QParams
-from qdialect.quant import UniformType
-from qdialect.reference import evaluate_op
-from qdialect.reference.values import storage_dtype
+from qdialect.algebra.qparams import Layout, QParams
+from qdialect.interpreter import evaluate_op
+from qdialect.interpreter.values import storage_dtype
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.quant import UniformType
 
 Index = tuple[int, ...]
 MODES = ("half_even", "half_away", "half_up")

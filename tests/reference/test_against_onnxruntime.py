@@ -10,10 +10,10 @@ from scalar_oracle import CONTEXT, run
 from xdsl.dialects.builtin import TensorType, f16, f32
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect import ops as nn
-from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp, UniformType
-from qdialect.reference import evaluate_op
+from qdialect.algebra.qparams import QParams
+from qdialect.interpreter import evaluate_op
+from qdialect.ir import ops as nn
+from qdialect.ir.quant import DCastOp, QCastOp, UniformType
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")

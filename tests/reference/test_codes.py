@@ -14,14 +14,14 @@ from xdsl.dialects.builtin import StringAttr, TensorType, f32, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect import ops as nn
+from qdialect.algebra.qparams import QParams, Storage
+from qdialect.algebra.qparams.parameters import Quantile, pack_f64
+from qdialect.algebra.rounding import Rounding
 from qdialect.errors import InputError, UnsupportedError
-from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams, Storage
-from qdialect.qparams.parameters import Quantile, pack_f64
-from qdialect.quant import ROUNDING_KEY, DCastOp, QCastOp, UniformType
-from qdialect.reference import Evaluation, compare, evaluate_op, random_inputs
-from qdialect.reference.values import check_input
+from qdialect.interpreter import Evaluation, compare, evaluate_op, random_inputs
+from qdialect.interpreter.values import check_input
+from qdialect.ir import ops as nn
+from qdialect.ir.quant import ROUNDING_KEY, DCastOp, QCastOp, UniformType
 
 FLOATS = {
     "f8E4M3FN": "float8_e4m3fn",

@@ -9,11 +9,11 @@ import pytest
 from xdsl.dialects.builtin import TensorType, bf16, f16, f32, i1, i32
 from xdsl.dialects.func import FuncOp
 
+from qdialect.algebra.qparams import QParams, Storage
 from qdialect.errors import InputError
-from qdialect.ops.base import ranked
-from qdialect.qparams import QParams, Storage
-from qdialect.quant import UniformType
-from qdialect.reference import compare, compare_all, random_inputs
+from qdialect.interpreter import compare, compare_all, random_inputs
+from qdialect.ir.ops.base import ranked
+from qdialect.ir.quant import UniformType
 
 Q = TensorType(UniformType.per_tensor("i8", 0.5, 3), [2, 2])
 F = TensorType(f32, [4])

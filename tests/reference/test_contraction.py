@@ -24,10 +24,10 @@ from test_elementwise import nearest
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute
 
-from qdialect import ops as nn
+from qdialect.algebra.qparams import QParams
 from qdialect.errors import UnsupportedError
-from qdialect.qparams import QParams
-from qdialect.reference import evaluate_op
+from qdialect.interpreter import evaluate_op
+from qdialect.ir import ops as nn
 
 CONVOLUTIONS: list[dict[str, Any]] = [
     {},

@@ -21,11 +21,11 @@ from scalar_oracle import (
 )
 from xdsl.dialects.builtin import f32, f64, i32
 
-from qdialect import ops as nn
+from qdialect.algebra.qparams import QParams, Storage
+from qdialect.algebra.rounding import Rounding
 from qdialect.errors import UnsupportedError
-from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams, Storage
-from qdialect.reference.quantize import round_floats
+from qdialect.interpreter.quantize import round_floats
+from qdialect.ir import ops as nn
 
 INT8 = np.arange(-128, 128).astype(np.int8)
 UINT8 = np.arange(256).astype(np.uint8)

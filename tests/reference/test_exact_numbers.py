@@ -9,12 +9,12 @@ import pytest
 from scalar_oracle import MODES, round_fraction
 from xdsl.dialects.builtin import AnyFloat, TensorType, bf16, f16, f32, f64
 
-from qdialect.context import new_context
-from qdialect.numerics.rounding import Rounding
-from qdialect.reference import Evaluation
-from qdialect.reference.quantize import store
-from qdialect.reference.ratio import Ratio, round_division
-from qdialect.reference.real import Real, matrix_product, total
+from qdialect.algebra.rounding import Rounding
+from qdialect.interpreter import Evaluation
+from qdialect.interpreter.quantize import store
+from qdialect.interpreter.ratio import Ratio, round_division
+from qdialect.interpreter.real import Real, matrix_product, total
+from qdialect.ir.context import new_context
 
 RNG = np.random.default_rng(1)
 

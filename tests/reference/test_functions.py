@@ -15,11 +15,11 @@ from xdsl.dialects.builtin import TensorType, bf16, f16, f32, f64
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect import ops as nn
-from qdialect.numerics.reals import Reals, UndecidedError, decide
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops.declare import behavior_of
-from qdialect.qparams import QParams
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.reals import Reals, UndecidedError, decide
+from qdialect.algebra.rounding import Rounding
+from qdialect.ir import ops as nn
+from qdialect.ir.ops.declare import behavior_of
 
 INT8 = np.arange(-128, 128).astype(np.int8)
 

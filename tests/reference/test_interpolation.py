@@ -22,7 +22,7 @@ from scalar_oracle import (
 from xdsl.dialects.builtin import f16, f32
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect import ops as nn
+from qdialect.ir import ops as nn
 
 COORDINATES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners")
 

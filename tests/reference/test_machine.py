@@ -13,10 +13,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
-from qdialect.context import QContext, new_context
 from qdialect.errors import InputError, QError, UnsupportedError
-from qdialect.ops import AddOp
-from qdialect.reference import Interpreter, argument_names
+from qdialect.interpreter import Interpreter, argument_names
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.ops import AddOp
 
 Q = "!quant.uniform<i8:f32, 0.5:3>"
 T = f"tensor<1x4x{Q}>"

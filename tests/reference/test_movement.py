@@ -17,10 +17,10 @@ from scalar_oracle import (
 from xdsl.dialects.builtin import bf16, f32
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect import ops as nn
-from qdialect.ops.base import ranked
-from qdialect.qparams import QParams
-from qdialect.reference import evaluate_op
+from qdialect.algebra.qparams import QParams
+from qdialect.interpreter import evaluate_op
+from qdialect.ir import ops as nn
+from qdialect.ir.ops.base import ranked
 
 Q = QParams.per_tensor("i8", 0.5, 3)
 X = np.arange(24, dtype=np.int8).reshape(2, 3, 4)

@@ -21,10 +21,10 @@ from scalar_oracle import (
 )
 from xdsl.dialects.builtin import f32
 
-from qdialect import ops as nn
-from qdialect.ops import NNOp
-from qdialect.ops.shapes import window_shape
-from qdialect.qparams import QParams, Storage
+from qdialect.algebra.qparams import QParams, Storage
+from qdialect.ir import ops as nn
+from qdialect.ir.ops import NNOp
+from qdialect.ir.ops.shapes import window_shape
 
 POOLS: list[dict[str, Any]] = [
     {"kernel": [2, 3]},

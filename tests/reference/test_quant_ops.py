@@ -33,12 +33,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.test_value import create_ssa_value
 
+from qdialect.algebra.qparams import QParams, Storage
+from qdialect.algebra.rounding import Rounding
 from qdialect.errors import UnsupportedError
-from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams, Storage
-from qdialect.quant import ROUNDING_KEY, DCastOp, QCastOp, RescaleOp, SCastOp, UniformType
-from qdialect.reference import evaluate_op
-from qdialect.reference.values import round_to_bf16
+from qdialect.interpreter import evaluate_op
+from qdialect.interpreter.values import round_to_bf16
+from qdialect.ir.quant import ROUNDING_KEY, DCastOp, QCastOp, RescaleOp, SCastOp, UniformType
 
 INT8 = np.arange(-128, 128).astype(np.int8)
 

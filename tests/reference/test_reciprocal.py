@@ -12,19 +12,19 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.test_value import create_ssa_value
 
+from qdialect.algebra import arithmetic
+from qdialect.algebra.fixed_point import FixedPoint, apply
+from qdialect.algebra.qparams import QParams, Storage
+from qdialect.algebra.quantize import quantize_floats, rescale_codes
+from qdialect.algebra.requantize import QuantGrid, codes_of, round_fraction
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import survives_float
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.numerics import arithmetic
-from qdialect.numerics.fixed_point import FixedPoint, apply
-from qdialect.numerics.quantize import quantize_floats, rescale_codes
-from qdialect.numerics.requantize import QuantGrid, codes_of, round_fraction
-from qdialect.numerics.rounding import Rounding
-from qdialect.qparams import QParams, Storage
-from qdialect.quant import ROUNDING_KEY, DCastOp, QCastOp, RescaleOp, UniformType
-from qdialect.quant.strict import QuantChecker
-from qdialect.reference import Interpreter, evaluate_op
+from qdialect.interpreter import Interpreter, evaluate_op
+from qdialect.ir.context import new_context
+from qdialect.ir.quant import ROUNDING_KEY, DCastOp, QCastOp, RescaleOp, UniformType
+from qdialect.ir.quant.strict import QuantChecker
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.mlir.write import module_text
 
 CONTEXT = new_context()
 RECIPROCAL = Rounding.RECIPROCAL

@@ -21,10 +21,10 @@ from scalar_oracle import (
 from xdsl.dialects.builtin import f16, f32
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect import ops as nn
+from qdialect.algebra.qparams import QParams
 from qdialect.errors import InputError
-from qdialect.qparams import QParams
-from qdialect.reference import evaluate_op
+from qdialect.interpreter import evaluate_op
+from qdialect.ir import ops as nn
 
 AXES = [(1,), (0, 2), (-1, 0), (0, 1, 2), ()]
 

@@ -12,10 +12,10 @@ import pytest
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from qdialect.context import new_context
 from qdialect.errors import InputError, UnsupportedError
-from qdialect.formats.mlir.read import read_module
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
 
 HELD = """
 func.func @reduced() {

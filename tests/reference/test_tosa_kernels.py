@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qdialect.context import new_context
 from qdialect.engines.installed import engine_named
-from qdialect.engines.program import Program
 from qdialect.errors import InputError, QError
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.plugins.common.program import Program
+from qdialect.plugins.mlir.read import read_module, verify_module
 from tests.generators.tosa_programs import inputs, program
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qdialect.profile.distribution import distribution
-from qdialect.profile.sketch import observe
-from qdialect.qparams import QParams
+from qdialect.algebra.qparams import QParams
+from qdialect.quantizer.profile.distribution import distribution
+from qdialect.quantizer.profile.sketch import observe
 from qdialect.report.histograms import BINS, of_distribution, of_values, range_of
 
 numbers = st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=50)

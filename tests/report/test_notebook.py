@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import qdialect as qd
-from qdialect.context import new_context
+from qdialect.ir.context import new_context
 from qdialect.report.notebook import table_html, text_html
 from tests.generators.sized import GRAPHS
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.behaviors.shapes import shape_of
 from qdialect.cli.qopt import main as qopt
-from qdialect.context import new_context
 from qdialect.errors import UsageError
-from qdialect.formats.mlir.write import save_module
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.write import save_module
 from qdialect.report import layout
 from qdialect.report.casts import follow, history
 from qdialect.report.graph import graph_of

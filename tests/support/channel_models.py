@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
 from qdialect.workflows.model import Model
 
 

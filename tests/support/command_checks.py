@@ -69,7 +69,7 @@ def _checked(
 ) -> list[str]:
     import qdialect as qd
     from qdialect.errors import QError
-    from qdialect.formats.onnx.write import OrtEngine
+    from qdialect.plugins.onnx.write import OrtEngine
 
     case = Case.of(model, optimized, on_stage, extents=True)
     source, result = folder / "m.onnx", folder / "out.onnx"
@@ -125,7 +125,7 @@ def _ended(code: int, line: str) -> str:
 def _default(case: Case, source: Path, result: Path) -> None:
     """With optimizations what was written is as good as its source."""
     from qdialect.errors import QError
-    from qdialect.formats.onnx.write import OrtEngine
+    from qdialect.plugins.onnx.write import OrtEngine
 
     before, after = OrtEngine(source, optimize=True), None
     for feeds, wanted in zip(case.feeds, case.wanted, strict=True):

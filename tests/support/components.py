@@ -20,18 +20,18 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from qdialect.context import QContext, new_context
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.ops import AddOp, UnsqueezeOp, constant_array, constant_of, make_constant
-from qdialect.ops.component_qparams import hold_types
+from qdialect.algebra.qparams import QParams
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.ops import AddOp, UnsqueezeOp, constant_array, constant_of, make_constant
+from qdialect.ir.ops.component_qparams import hold_types
+from qdialect.ir.quant import UniformType, element_type
 from qdialect.passes.lowering.lower_composites import LowerComposites
-from qdialect.profile.instrument import instrument
-from qdialect.profile.ranges import Range
-from qdialect.profile.scheme import Scheme, tensor_qparams
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType, element_type
-from qdialect.reference import Interpreter
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.mlir.write import module_text
+from qdialect.quantizer.profile.instrument import instrument
+from qdialect.quantizer.profile.ranges import Range
+from qdialect.quantizer.profile.scheme import Scheme, tensor_qparams
 
 Array = NDArray[np.float32]
 I8 = Scheme.of("i8")

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from qdialect.context import QContext, new_context
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.ops import default_components
-from qdialect.ops.component_qparams import component_types, hold_types
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.ops import default_components
+from qdialect.ir.ops.component_qparams import component_types, hold_types
+from qdialect.ir.quant import UniformType
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.quant import UniformType
-from qdialect.reference import Interpreter
+from qdialect.plugins.mlir.read import read_module, verify_module
 from tests.support.components import codes_of, decibels, observed, quantized
 from tests.support.components import qparams as observed_qparams
 

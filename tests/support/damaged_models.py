@@ -114,12 +114,12 @@ def quantized_net() -> onnx.ModelProto:
 
 def kernel_net() -> onnx.ModelProto:
     """The same with integer kernels."""
-    from qdialect.context import new_context
-    from qdialect.formats.onnx.read import import_model
-    from qdialect.formats.onnx.write import write_model
+    from qdialect.ir.context import new_context
     from qdialect.pipeline.manager import PassManager
     from qdialect.pipeline.plugins import Plugins
     from qdialect.pipeline.text import parse_pipeline
+    from qdialect.plugins.onnx.read import import_model
+    from qdialect.plugins.onnx.write import write_model
 
     ctx = new_context()
     module = import_model(quantized_net(), ctx)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qdialect.engines import tools
+from qdialect.plugins.common import tools
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "engine-bugs.md"
 _LLVM_CPU = (

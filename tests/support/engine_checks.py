@@ -12,16 +12,16 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from qdialect.api import Model
-from qdialect.context import QContext
 from qdialect.errors import QError
-from qdialect.ops import NNOp, constant_of, shape_of
-from qdialect.quant import quant_element
-from qdialect.reference import Interpreter, argument_names
-from qdialect.reference.quantize import load
-from qdialect.validation.translation import drawn
+from qdialect.interpreter import Interpreter, argument_names
+from qdialect.interpreter.quantize import load
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import NNOp, constant_of, shape_of
+from qdialect.ir.quant import quant_element
 from qdialect.workflows.lower import integer_model, ready_model
 from qdialect.workflows.run import open_engine
 from qdialect.workflows.run_program import InEngine
+from qdialect.workflows.validation.translation import drawn
 
 TIES = 0.15
 """Share of codes that floats of 32 bits may put on the other side of a tie."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
-from qdialect.ops import ConstantOp, constant_array
+from qdialect.ir.ops import ConstantOp, constant_array
 from qdialect.workflows.model import Model
 
 Numbers = NDArray[np.object_]

@@ -76,7 +76,7 @@ class Case:
         the runtime's optimizations, which ends the process for some graphs; `extents`: also on
         inputs whose dynamic extents are 0, 1 and others."""
         from qdialect.errors import QError
-        from qdialect.formats.onnx.write import OrtEngine
+        from qdialect.plugins.onnx.write import OrtEngine
         from tests.generators.graphs.feeds import random_feeds, resized
 
         case, data = Case(model), model.SerializeToString()
@@ -131,7 +131,7 @@ def check_graph(
     """What was met that is no failure; Invalid or Failed. Of a `network` (scales as quantizers
     choose them) more must hold than of any graph."""
     import qdialect as qd
-    from qdialect.formats.onnx.write import write_model
+    from qdialect.plugins.onnx.write import write_model
 
     case, path, met = Case.of(model, optimized, on_stage), folder / "m.onnx", list[str]()
     if not case.runs_optimized:
@@ -175,7 +175,7 @@ def _run_here(case: Case, model: Any) -> None:
 
 def _run(model: onnx.ModelProto, case: Case, what: str) -> list[list[Any]]:
     from qdialect.errors import QError
-    from qdialect.formats.onnx.write import OrtEngine
+    from qdialect.plugins.onnx.write import OrtEngine
 
     data = model.SerializeToString()
     try:
@@ -249,9 +249,9 @@ def _is_near(a: np.ndarray, b: np.ndarray) -> bool:
 def sums_saturate(*models: Any) -> bool:
     """Whether products of u8 and i8 in one of the models leave 16 bits in pairs, in which this
     processor adds them up where the runtime has integer kernels."""
+    from qdialect.algebra.sums import PAIRS
     from qdialect.analysis.accumulators import products_of
     from qdialect.analysis.codes import qparams_of
-    from qdialect.numerics.sums import PAIRS
 
     def leaves(model: Any, op: Any) -> bool:
         behavior = model.ctx.behaviors.get(op)
@@ -281,7 +281,7 @@ def undefined(model: onnx.ModelProto, feeds: Arrays) -> bool:
     """Whether a float that no integer of the type is near is made an integer, which nobody
     defines."""
     from qdialect.errors import QError
-    from qdialect.formats.onnx.write import OrtEngine
+    from qdialect.plugins.onnx.write import OrtEngine
 
     probe = onnx.ModelProto()
     probe.CopyFrom(model)

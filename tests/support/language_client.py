@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
 
-from qdialect.lsp.text import Text
+from qdialect.plugins.mlir.lsp.text import Text
 
 T = TypeVar("T")
 
@@ -27,7 +27,9 @@ PATIENCE = 60.0
 class Client:
     """One started server, and what it sent. Coroutines run to their end, one at a time."""
 
-    def __init__(self, arguments: tuple[str, ...] = ("-m", "qdialect.lsp.main")) -> None:
+    def __init__(
+        self, arguments: tuple[str, ...] = ("-m", "qdialect.plugins.mlir.lsp.main")
+    ) -> None:
         self.loop = asyncio.new_event_loop()
         self.lsp = LanguageClient("tests", "1")
         self.texts: dict[str, Text] = {}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qdialect.engines.litert import Port
+from qdialect.plugins.tflite.engine import Port
 
 _OPEN = 1
 """What an extent is that only a run tells."""

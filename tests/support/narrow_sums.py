@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from qdialect.numerics.sums import SumType, to_signed
-from qdialect.ops import CONVOLUTIONS, FullyConnectedOp, MatMulOp
-from qdialect.quant import quant_element
-from qdialect.reference import Evaluation, Kernel
-from qdialect.reference import contraction as exact
-from qdialect.reference.real import Real
+from qdialect.algebra.sums import SumType, to_signed
+from qdialect.interpreter import Evaluation, Kernel
+from qdialect.interpreter import contraction as exact
+from qdialect.interpreter.real import Real
+from qdialect.ir.ops import CONVOLUTIONS, FullyConnectedOp, MatMulOp
+from qdialect.ir.quant import quant_element
 
 Array = Any
 

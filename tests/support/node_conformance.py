@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from xdsl.ir import Operation
 
-from qdialect.context import new_context
-from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, evaluate_node
-from qdialect.reference import Evaluation, Interpreter
+from qdialect.interpreter import Evaluation, Interpreter
+from qdialect.ir.context import new_context
+from qdialect.plugins.onnx.dialect import NodeOp
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import OrtEngine, evaluate_node
 from tests.support.tables import step, table
 
 Feeds = Mapping[str, Any]

@@ -21,8 +21,10 @@ from xdsl.dialects.func import CallOp, FuncOp
 
 from qdialect.analysis.cost import elements
 from qdialect.analysis.functions import is_private
-from qdialect.context import QContext
 from qdialect.errors import InputError, QError
+from qdialect.ir.context import QContext
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp
+from qdialect.ir.verify.verifier import verify_module
 from qdialect.passes.casts.move_casts import MoveCasts
 from qdialect.passes.rescale.combine_rescale import CombineRescale
 from qdialect.passes.rescale.fold_rescale import FoldRescale
@@ -32,9 +34,7 @@ from qdialect.passes.rescale.place_rescales import PlaceRescales
 from qdialect.passes.rescale.sink_rescale import SinkRescale
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.quant import DCastOp, QCastOp, RescaleOp
 from qdialect.rewrite import Driver
-from qdialect.verify.verifier import verify_module
 from tests.generators.programs import MOVING, random_program, with_call
 
 GREEDY = (

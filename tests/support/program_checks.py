@@ -28,21 +28,21 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from qdialect.analysis.functions import is_private
-from qdialect.context import QContext, new_context
 from qdialect.errors import InputError, QError, UnsupportedError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.quant import ARITHMETIC_KEY, IN_FLOATS
+from qdialect.ir.verify.verifier import verify_module
 from qdialect.passes import PASSES
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.quant import ARITHMETIC_KEY, IN_FLOATS
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.mlir.write import module_text
 from qdialect.rewrite.summary import summarize
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
-from qdialect.validation.reducer import Reducer
-from qdialect.validation.translation import compared, drawn
-from qdialect.verify.verifier import verify_module
+from qdialect.workflows.validation.reducer import Reducer
+from qdialect.workflows.validation.translation import compared, drawn
 from tests.generators.orders import shuffle, structure
 from tests.generators.programs import REQUANTIZING, random_program, with_call
 from tests.support.engine_checks import check_engine, run_on_numbers

@@ -12,13 +12,13 @@ PAGE = ROOT / "docs" / "reference" / "api.md"
 
 
 def listed() -> dict[str, set[str]]:
-    """By module, the names that the page lists; of `qdialect.ops`, the classes of ops too."""
-    from qdialect import ops
+    """By module, the names that the page lists; of `qdialect.ir.ops`, the classes of ops too."""
+    from qdialect.ir import ops
 
     rows = re.findall(r"^\| `(qdialect[\w.]*)` \| (.*) \|$", PAGE.read_text("utf-8"), re.M)
     found = {module: set(re.findall(r"`(\w+)`", names)) for module, names in rows}
-    found["qdialect.ops"] -= {"nn"}
-    found["qdialect.ops"] |= {name for name in ops.__all__ if name.endswith("Op")}
+    found["qdialect.ir.ops"] -= {"nn"}
+    found["qdialect.ir.ops"] |= {name for name in ops.__all__ if name.endswith("Op")}
     return found
 
 
@@ -28,7 +28,7 @@ def imported(source: str) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("qdialect"):
             yield from ((node.module or "", alias.name) for alias in node.names)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            package = {"qd": "qdialect", "nn": "qdialect.ops"}.get(node.value.id)
+            package = {"qd": "qdialect", "nn": "qdialect.ir.ops"}.get(node.value.id)
             if package:
                 yield package, node.attr
 

@@ -80,8 +80,8 @@ _SPECIAL_TEXTS = (
 
 def _read_mlir(path: Path) -> None:
     import qdialect as qd
-    from qdialect.formats.mlir.read import parser as mlir_parser
-    from qdialect.formats.mlir.write import module_text
+    from qdialect.plugins.mlir.read import parser as mlir_parser
+    from qdialect.plugins.mlir.write import module_text
 
     # What is meant for large modules takes part on small ones.
     mlir_parser.TEMPLATES_ABOVE = 0
@@ -91,14 +91,14 @@ def _read_mlir(path: Path) -> None:
 
 @cache
 def _known() -> Any:
-    from qdialect.context import new_context
+    from qdialect.ir.context import new_context
 
     return new_context(allow_unregistered=True)
 
 
 def _session() -> Any:
     """A new session; looking for plug-ins each time would take longer than reading."""
-    from qdialect.weights import BlobStore
+    from qdialect.ir.weights import BlobStore
 
     session = _known().clone()
     session.blobs = BlobStore()
@@ -111,8 +111,8 @@ def _session() -> Any:
 def _bytecode_files() -> list[bytes]:
     """The small texts in all versions of the format."""
     from qdialect.errors import QError
-    from qdialect.formats.mlir.read import read_module
-    from qdialect.formats.mlir.write import bytecode
+    from qdialect.plugins.mlir.read import read_module
+    from qdialect.plugins.mlir.write import bytecode
 
     found: list[bytes] = []
     for index, text in enumerate(_texts()):
@@ -154,7 +154,7 @@ class _Bytecode:
 
 def _read_bytecode(path: Path) -> None:
     import qdialect as qd
-    from qdialect.formats.mlir.write import bytecode, module_text
+    from qdialect.plugins.mlir.write import bytecode, module_text
 
     model = qd.load(path, _session())
     module_text(model.module, model.ctx)
@@ -201,9 +201,9 @@ class _Models:
 def _profiles() -> list[bytes]:
     import numpy as np
 
-    from qdialect.profile.file import profile_text
-    from qdialect.profile.record import Entry, Profile, Settings
-    from qdialect.profile.sketch import observe, observe_rows, rounded
+    from qdialect.quantizer.profile.file import profile_text
+    from qdialect.quantizer.profile.record import Entry, Profile, Settings
+    from qdialect.quantizer.profile.sketch import observe, observe_rows, rounded
 
     found: list[bytes] = []
     for kind in ("none", "range", "bins"):
@@ -228,7 +228,7 @@ def _profiles() -> list[bytes]:
 
 
 def _read_profile(path: Path) -> None:
-    from qdialect.profile.file import load_profile, parse_profile, profile_text
+    from qdialect.quantizer.profile.file import load_profile, parse_profile, profile_text
 
     profile = load_profile(path)
     try:
@@ -249,7 +249,7 @@ def _stores() -> list[bytes]:
 
     import numpy as np
 
-    from qdialect.weights import BlobStore
+    from qdialect.ir.weights import BlobStore
 
     store = BlobStore()
     keys = [
@@ -320,7 +320,7 @@ def _lay_out(folder: Path) -> None:
 
 
 def _read_store(data: bytes, folder: Path) -> None:
-    from qdialect.weights import BlobStore
+    from qdialect.ir.weights import BlobStore
 
     path = folder / "in.safetensors"
     path.unlink(missing_ok=True)
@@ -338,8 +338,8 @@ def _read_store(data: bytes, folder: Path) -> None:
 
 
 def _read_name(name: str, folder: Path) -> None:
-    from qdialect.formats.mlir.read import weight_path
-    from qdialect.weights import BlobStore
+    from qdialect.ir.weights import BlobStore
+    from qdialect.plugins.mlir.read import weight_path
 
     path = weight_path(name, folder)
     if not path.resolve().is_relative_to(folder.resolve()):
@@ -350,7 +350,7 @@ def _read_name(name: str, folder: Path) -> None:
 def _read_beside(said: dict[str, Any], folder: Path) -> None:
     import onnx
 
-    from qdialect.formats.onnx.read.tensors import TensorReader
+    from qdialect.plugins.onnx.read.tensors import TensorReader
 
     tensor = onnx.TensorProto(name="w", data_location=onnx.TensorProto.EXTERNAL)
     try:
@@ -384,7 +384,7 @@ def _archives() -> list[bytes]:
 
 
 def _read_arrays(path: Path) -> None:
-    from qdialect.weights.numpy_files import npz_arrays, npz_headers
+    from qdialect.ir.weights.numpy_files import npz_arrays, npz_headers
 
     headers, arrays = npz_headers(path), npz_arrays(path)
     if {name: (a.shape, a.dtype) for name, a in arrays.items()} != headers:
@@ -396,7 +396,7 @@ def _read_arrays(path: Path) -> None:
 
 def _flatbuffers() -> list[bytes]:
     """Files with one of everything, with buffers inside and behind the flatbuffer."""
-    from qdialect.formats.tflite.write import file_bytes
+    from qdialect.plugins.tflite.file.write import file_bytes
     from tests.support.tflite_files import FILES
 
     files = [build() for build in FILES.values()]
@@ -440,10 +440,10 @@ class Words:
 
 def _read_tflite(path: Path) -> None:
     import qdialect as qd
-    from qdialect.formats.mlir.write import module_text
-    from qdialect.formats.tflite.from_module import module_file
-    from qdialect.formats.tflite.read import read_bytes, read_file
-    from qdialect.formats.tflite.write import file_bytes
+    from qdialect.plugins.mlir.write import module_text
+    from qdialect.plugins.tflite.file.from_module import module_file
+    from qdialect.plugins.tflite.file.read import read_bytes, read_file
+    from qdialect.plugins.tflite.file.write import file_bytes
 
     file = read_file(path)
     data = file_bytes(file)
@@ -468,7 +468,7 @@ def _programs() -> list[bytes]:
 
 def _read_program(path: Path) -> None:
     import qdialect as qd
-    from qdialect.formats.mlir.write import module_text
+    from qdialect.plugins.mlir.write import module_text
 
     model = qd.load(path, _session())
     module_text(model.module, model.ctx)

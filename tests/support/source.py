@@ -46,13 +46,13 @@ class Definition(NamedTuple):
 
 
 def module_name(path: Path) -> str:
-    """`qdialect.ops.base` for its file, `qdialect.ops` for that of the package."""
+    """`qdialect.ir.ops.base` for its file, `qdialect.ir.ops` for that of the package."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def part_of(module: str) -> str:
-    """The first folder or file below the package: `ops` for `qdialect.ops.base`."""
+    """The first folder or file below the package: `ops` for `qdialect.ir.ops.base`."""
     pieces = module.split(".")
     return pieces[1] if len(pieces) > 1 else "__init__"
 

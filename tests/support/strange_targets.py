@@ -20,9 +20,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
-from qdialect.context import QContext
-from qdialect.ops.base import to_python
-from qdialect.quant import quant_element
+from qdialect.ir.context import QContext
+from qdialect.ir.ops.base import to_python
+from qdialect.ir.quant import quant_element
 from qdialect.rewrite.op_numbers import numbers_of
 from qdialect.rewrite.refused import is_folded, refused_by_target
 from qdialect.targets.base import Target

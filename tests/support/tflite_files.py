@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qdialect.formats.tflite.model import (
+from qdialect.plugins.tflite.file.model import (
     Blocks,
     File,
     Kind,
@@ -20,7 +20,7 @@ from qdialect.formats.tflite.model import (
     Subgraph,
     Tensor,
 )
-from qdialect.formats.tflite.schema import schema_of
+from qdialect.plugins.tflite.file.schema import schema_of
 
 
 def quantized(*scales: float, zero: int = 0, axis: int = 0) -> Quantization:

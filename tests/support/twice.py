@@ -20,16 +20,16 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.context import QContext, new_context
 from qdialect.errors import InputError, QError, UnsupportedError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.verify.verifier import verify_module
 from qdialect.passes import PASSES, load
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.mlir.write import module_text
 from qdialect.targets.installed import get_target, list_targets
-from qdialect.verify.verifier import verify_module
 from tests.generators.programs import random_program
 from tests.support.program_checks import LEVELS, claims_program, passes_on
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.ops.base import NNOp
+from qdialect.ir.context import new_context
+from qdialect.ir.ops.base import NNOp
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.tflite.target_kernels import FLOAT, I8
 from qdialect.targets.installed import get_target
-from qdialect.targets.litert_kernels import FLOAT, I8
 
 NN = """
 !q = tensor<1x32x20x20x!quant.uniform<i8:f32, 0.05>>

@@ -18,10 +18,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
+from qdialect.algebra.sums import SumType
 from qdialect.analysis.codes import qparams_of
-from qdialect.numerics.sums import SumType
-from qdialect.quant.arithmetic import ARITHMETIC_KEY
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.quant.arithmetic import ARITHMETIC_KEY
 from tests.support.narrow_sums import narrow_kernels
 from tests.support.vendors import CAN_BUILD, NEEDS, ROOT, call, install
 

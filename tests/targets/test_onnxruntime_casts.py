@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import qdialect as qd
-from qdialect.targets.onnxruntime_casts import PRODUCTS, runs_on_codes, takes_bias_alone
+from qdialect.plugins.onnx.target_casts import PRODUCTS, runs_on_codes, takes_bias_alone
 from tests.formats.onnx.test_layouts import INTEGER_KERNELS, executed
 from tests.generators.layouts import Layout, layout_model
 

@@ -7,9 +7,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from qdialect.analysis.cost import elements, products
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.ops.priced_shapes import priced_shape
+from qdialect.ir.context import new_context
+from qdialect.ir.ops.priced_shapes import priced_shape
+from qdialect.plugins.mlir.read import read_module
 from qdialect.report.cost import price
 from qdialect.targets.installed import get_target, list_targets
 

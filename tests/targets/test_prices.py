@@ -12,8 +12,8 @@ import pytest
 import qdialect as qd
 from qdialect.api import Model, run_passes
 from qdialect.errors import InputError, UsageError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.mlir.write import module_text
 from qdialect.targets.price_table import (
     Kernels,
     Prices,

@@ -10,8 +10,8 @@ import pytest
 from xdsl.ir import Operation
 
 import qdialect as qd
-from qdialect.formats.mlir.read import read_module
-from qdialect.ops.base import NNOp
+from qdialect.ir.ops.base import NNOp
+from qdialect.plugins.mlir.read import read_module
 from qdialect.targets.price_table import parse_prices, shipped_prices
 from tests.support.price_files import table_text
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from qdialect.context import QContext, new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.numerics.sums import SumType
-from qdialect.qparams import QParams
-from qdialect.qparams.domains import Domain
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.domains import Domain
+from qdialect.algebra.sums import SumType
+from qdialect.ir.context import QContext, new_context
+from qdialect.plugins.mlir.read import read_module
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from qdialect import api
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
 from qdialect.targets.installed import get_target
 from qdialect.workflows.model import Model
 from qdialect.workflows.target_report import RefusedOp, left_over, refused_ops, target_report

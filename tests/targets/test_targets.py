@@ -10,22 +10,22 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 import qdialect as qd
-from qdialect.behaviors import Behavior, Port, PortKind
-from qdialect.context import QContext, new_context
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.rounding import Rounding
 from qdialect.errors import QError, UsageError
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.numerics.rounding import Rounding
+from qdialect.ir.behaviors import Behavior, Port, PortKind
+from qdialect.ir.context import QContext, new_context
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.qparams import QParams
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.onnx.target import TARGET as ONNXRUNTIME
+from qdialect.plugins.tosa.target import TARGET as TOSA
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.describe import description
 from qdialect.targets.generic import TARGET as GENERIC
 from qdialect.targets.integer import TARGET as INTEGER
 from qdialect.targets.kernels import Kernel
-from qdialect.targets.onnxruntime import TARGET as ONNXRUNTIME
-from qdialect.targets.tosa import TARGET as TOSA
 
 SHIPPED = [GENERIC, INTEGER, ONNXRUNTIME, TOSA]
 

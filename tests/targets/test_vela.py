@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
 from qdialect.targets.base import Target
 from qdialect.targets.zoo.ethos_u import U55, U65, U85
 from tests.support import vela_model

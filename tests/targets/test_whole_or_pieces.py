@@ -19,13 +19,13 @@ import pytest
 
 import qdialect as qd
 from qdialect.analysis.codes import qparams_of
-from qdialect.ops.component_keys import role_keys
-from qdialect.ops.component_qparams import component_types
-from qdialect.ops.keys import keys_of
-from qdialect.quant import quant_element
-from qdialect.quant.arithmetic import ARITHMETIC_KEY
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.ops.component_keys import role_keys
+from qdialect.ir.ops.component_qparams import component_types
+from qdialect.ir.ops.keys import keys_of
+from qdialect.ir.quant import quant_element
+from qdialect.ir.quant.arithmetic import ARITHMETIC_KEY
+from qdialect.quantizer.recipe import Recipe
 from qdialect.rewrite.refused import refused_by_target
 from qdialect.targets.base import Target
 from tests.generators.onnx_net import Net

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from qdialect.ops.registry import op_names
+from qdialect.ir.ops.registry import op_names
+from qdialect.plugins.onnx.target import TARGET as ONNXRUNTIME
 from qdialect.targets.base import Target
 from qdialect.targets.describe import description
-from qdialect.targets.onnxruntime import TARGET as ONNXRUNTIME
 from qdialect.targets.zoo import cmsis_nn, ethos_u, openvino, qnn, tensorrt, tflite, x86, xnnpack
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "targets.md"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qdialect.verify.verifier import verify_module
+from qdialect.ir.verify.verifier import verify_module
 from tests.generators.sized import FORMS
 from tools.bench import compiler, figures
 from tools.bench.cases import CASES, DEFAULT, Case, count

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from qdialect.formats.tflite.read import read_bytes
-from qdialect.formats.tflite.write import file_bytes
-from qdialect.targets.litert_kernels import CODES, CODES_16, DYNAMIC, FLOAT, I8, I16
+from qdialect.plugins.tflite.file.read import read_bytes
+from qdialect.plugins.tflite.file.write import file_bytes
+from qdialect.plugins.tflite.target_kernels import CODES, CODES_16, DYNAMIC, FLOAT, I8, I16
 from qdialect.targets.price_table import parse_prices, read_prices, shipped_prices
 from tests.support.price_files import table_text
 from tools.bench import litert_prices, prices

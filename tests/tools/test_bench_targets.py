@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qdialect.quantization.coverage import Coverage, Left
+from qdialect.quantizer.coverage import Coverage, Left
 from qdialect.workflows.taken import Reason, Taken
 from tools.bench.targets import Row, _left_float, tables
 

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
 from tests.generators.graphs.feeds import random_feeds
 from tests.generators.graphs.maker import random_graph
 from tests.generators.networks import BATCH, random_model

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from qdialect.formats.mlir.write import module_text
-from qdialect.numerics.contract import EXACT
+from qdialect.algebra.contract import EXACT
 from qdialect.passes.rescale import combine_rescale
+from qdialect.plugins.mlir.write import module_text
 from tests.generators import programs as random_programs
 from tests.generators.programs import NAMES, random_program
 from tests.support import program_checks as fuzz_programs

@@ -109,7 +109,7 @@ def test_the_same_seed_does_the_same(tmp_path: Path) -> None:
 
 
 def test_arcs_are_of_the_watched_code_only(tmp_path: Path) -> None:
-    from qdialect.weights import files
+    from qdialect.ir.weights import files
 
     arcs = Arcs([files.__file__])
     with arcs.watched():

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.write import module_text
-from qdialect.verify.verifier import verify_module
+from qdialect.ir.context import new_context
+from qdialect.ir.verify.verifier import verify_module
+from qdialect.plugins.mlir.write import module_text
 from tests.generators.sized import FORMS, GRAPHS
 from tests.support.tables import table
 from tools.bench import __main__ as bench

@@ -12,13 +12,13 @@ import pytest
 from xdsl.irdl import IRDLOperation
 
 from qdialect.cli.opt import main
-from qdialect.context import new_context
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import parse_text, verify_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.upstream.grammar import format_of
-from qdialect.upstream.names import DIALECTS_WITH_ROWS
-from qdialect.upstream.table import dialects, find_row, names
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import parse_text, verify_module
+from qdialect.plugins.mlir.upstream.grammar import format_of
+from qdialect.plugins.mlir.upstream.names import DIALECTS_WITH_ROWS
+from qdialect.plugins.mlir.upstream.table import dialects, find_row, names
+from qdialect.plugins.mlir.write import module_text
 
 needs_mlir_opt = pytest.mark.skipif(shutil.which("mlir-opt") is None, reason="no mlir-opt")
 OTHER = Path(__file__).parent / "other_dialects.mlir"

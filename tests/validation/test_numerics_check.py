@@ -13,12 +13,12 @@ import pytest
 import qdialect as qd
 from qdialect.cli.opt import main as qopt_opt
 from qdialect.errors import InputError
-from qdialect.validation.numerics_check import NumericsCheck
+from qdialect.workflows.validation.numerics_check import NumericsCheck
 
 WRONG = '''
 from xdsl.universe import Universe
 from dataclasses import dataclass
-from qdialect.numerics.contract import Contract, Numerics
+from qdialect.algebra.contract import Contract, Numerics
 from qdialect.rewrite import Rule
 from qdialect.rewrite.remarks import key_text
 from qdialect.passes.rule_pass import RulePass

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
+from qdialect.ir.context import new_context
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
+from qdialect.plugins.mlir.read import read_module
 from qdialect.rewrite.summary import summarize
-from qdialect.validation.translation import compared
+from qdialect.workflows.validation.translation import compared
 
 TIES = """
 !a = tensor<256x!quant.uniform<i8:f32, 0.31:1>>

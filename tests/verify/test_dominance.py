@@ -9,11 +9,11 @@ import pytest
 from xdsl.dialects import test
 from xdsl.ir import Block, Region
 
-from qdialect.context import new_context
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.verify.dominance import dominator_tree
+from qdialect.ir.context import new_context
+from qdialect.ir.verify.dominance import dominator_tree
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.mlir.write import module_text
 
 SOUND = {
     "captured by an op nobody knows": """

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
-from qdialect.workflows.extents import MOST_DRAWN
+from qdialect.plugins.onnx.extents import MOST_DRAWN
 from qdialect.workflows.inputs import argument_shapes
 from tests.support.commands import call, qopt
 

@@ -18,10 +18,10 @@ from onnxruntime.quantization import (
 )
 
 import qdialect as qd
-from qdialect.dialects.onnx import NodeOp
-from qdialect.formats.onnx.write.bodies import bodies_of
-from qdialect.ops import constant_array, constant_of
-from qdialect.quant import quant_element
+from qdialect.ir.ops import constant_array, constant_of
+from qdialect.ir.quant import quant_element
+from qdialect.plugins.onnx.dialect import NodeOp
+from qdialect.plugins.onnx.write.bodies import bodies_of
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.targets.kernels import Kernel

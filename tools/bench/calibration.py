@@ -27,11 +27,11 @@ import onnx
 import onnxruntime as ort
 
 import qdialect as qd
-from qdialect.profile.collector import Collector
-from qdialect.profile.engines import open_engine
-from qdialect.profile.file import profile_text
-from qdialect.profile.instrument import instrument, leave_derived
-from qdialect.profile.record import Settings
+from qdialect.quantizer.profile.collector import Collector
+from qdialect.quantizer.profile.engines import open_engine
+from qdialect.quantizer.profile.file import profile_text
+from qdialect.quantizer.profile.instrument import instrument, leave_derived
+from qdialect.quantizer.profile.record import Settings
 from qdialect.workflows.calibrate import new_profile
 from tests.support.tables import step
 from tools.bench import corpus

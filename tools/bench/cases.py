@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from qdialect.ops import AddOp, ConcatOp, ReluOp, SigmoidOp, SplitOp
+from qdialect.ir.ops import AddOp, ConcatOp, ReluOp, SigmoidOp, SplitOp
 from tests.generators.sized import FORMS, GRAPHS, SHAPE, Network
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from onnx import ModelProto
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.context import new_context
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import write_model
+from qdialect.ir.context import new_context
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import write_model
 from tests.generators.chains import FORMS, MODELS
 from tools.bench.passes import VERIFY, Setting, optimize
 from tools.bench.rows import Rounds, Row, Spread, alone, ratios, seconds

@@ -25,9 +25,9 @@ from unittest.mock import patch
 import numpy as np
 
 import qdialect as qd
-from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.quality import Judge
-from qdialect.quantization.recipe import Recipe
+from qdialect.quantizer.output_parts import parts_of
+from qdialect.quantizer.quality import Judge
+from qdialect.quantizer.recipe import Recipe
 from qdialect.workflows.model import resolved_target
 from qdialect.workflows.quantize import Quantization
 from qdialect.workflows.run import open_engine

@@ -17,15 +17,12 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.onnx.write.engine import OrtEngine
-from qdialect.formats.onnx.write.model import write_model
-from qdialect.formats.onnx.write.node_times import executions
-from qdialect.ops.base import NNOp
+from qdialect.ir.context import new_context
+from qdialect.ir.ops.base import NNOp
 from qdialect.packages import package
-from qdialect.targets.onnxruntime_kernels import (
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.onnx.target_kernels import (
     CODES,
     DEQUANTIZE,
     DYNAMIC,
@@ -45,6 +42,9 @@ from qdialect.targets.onnxruntime_kernels import (
     elementwise,
     works,
 )
+from qdialect.plugins.onnx.write.engine import OrtEngine
+from qdialect.plugins.onnx.write.model import write_model
+from qdialect.plugins.onnx.write.node_times import executions
 from qdialect.targets.price_table import Kernels
 
 Shape = tuple[int, ...]

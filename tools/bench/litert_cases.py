@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qdialect.formats.tflite.model import File, Operator, Quantization, Subgraph, Tensor
-from qdialect.targets.litert_kernels import CODES, CODES_16, DYNAMIC, FLOAT, I8, I16
+from qdialect.plugins.tflite.file.model import File, Operator, Quantization, Subgraph, Tensor
+from qdialect.plugins.tflite.target_kernels import CODES, CODES_16, DYNAMIC, FLOAT, I8, I16
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -107,7 +107,7 @@ def random_inputs(path: Path, samples: int, seed: int = 0) -> list[list[np.ndarr
 def interpreted(path: Path, samples: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
     """What the interpreter answers, on the file as it is read for XNNPACK."""
     import qdialect as qd
-    from qdialect.reference.machine import argument_names
+    from qdialect.interpreter.machine import argument_names
 
     model = qd.load(path)
     names = argument_names(model.function())

@@ -269,7 +269,7 @@ def make_ours(place: Path, tool: str) -> None:
 
 def _ports(source: Path) -> list[str]:
     import qdialect as qd
-    from qdialect.reference.machine import argument_names
+    from qdialect.interpreter.machine import argument_names
 
     model = qd.load(source)
     return list(argument_names(model.function()))

@@ -15,11 +15,12 @@ from math import prod
 from time import monotonic
 
 from qdialect.engines.child import Child
-from qdialect.engines.litert import DEFAULT, InChild, new_child
 from qdialect.errors import InputError
-from qdialect.formats.tflite.model import File, Operator
-from qdialect.formats.tflite.write import file_bytes
-from qdialect.targets.litert_kernels import (
+from qdialect.plugins.onnx.target_kernels import cast_work, elementwise
+from qdialect.plugins.tflite.engine import DEFAULT, InChild, new_child
+from qdialect.plugins.tflite.file.model import File, Operator
+from qdialect.plugins.tflite.file.write import file_bytes
+from qdialect.plugins.tflite.target_kernels import (
     CODES,
     FLOAT,
     I8,
@@ -29,7 +30,6 @@ from qdialect.targets.litert_kernels import (
     convolution_work,
     plain_work,
 )
-from qdialect.targets.onnxruntime_kernels import cast_work, elementwise
 from qdialect.targets.price_table import Kernels, Prices, PriceTable
 from tests.support.model_inputs import random_arrays
 from tools.bench.kernel_benchmark import Sample, Watch, fit, unwatched

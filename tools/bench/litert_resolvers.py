@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from qdialect.engines.litert import InChild, loadable, new_child
 from qdialect.errors import QError
-from qdialect.formats.tflite.model import File, Operator, Subgraph
-from qdialect.formats.tflite.read import read_file
+from qdialect.plugins.tflite.engine import InChild, loadable, new_child
+from qdialect.plugins.tflite.file.model import File, Operator, Subgraph
+from qdialect.plugins.tflite.file.read import read_file
 from qdialect.targets.price_table import shipped_prices
 from tests.support.model_inputs import random_arrays
 from tests.support.tables import put, step, table

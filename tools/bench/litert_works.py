@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from qdialect.formats.tflite.model import ABSENT, File, Operator, Subgraph, Tensor
-from qdialect.targets.litert_kernels import (
+from qdialect.plugins.onnx.target_kernels import cast_work
+from qdialect.plugins.tflite.file.model import ABSENT, File, Operator, Subgraph, Tensor
+from qdialect.plugins.tflite.target_kernels import (
     CODES,
     CODES_16,
     DYNAMIC,
@@ -26,7 +27,6 @@ from qdialect.targets.litert_kernels import (
     product_work,
     strided,
 )
-from qdialect.targets.onnxruntime_kernels import cast_work
 from qdialect.targets.price_table import PriceTable
 
 KERNELS: Mapping[str, str] = {

@@ -28,8 +28,8 @@ import onnxruntime as ort
 from onnxruntime.quantization import QuantFormat
 
 import qdialect as qd
-from qdialect.formats.onnx.write.engine import OrtEngine
-from qdialect.formats.onnx.write.executed import optimized_engine
+from qdialect.plugins.onnx.write.engine import OrtEngine
+from qdialect.plugins.onnx.write.executed import optimized_engine
 from qdialect.workflows.race import cheapest_form, race
 from tests.support.tables import put, step, table
 from tools.bench import corpus

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from qdialect.weights import alone
+from qdialect.ir.weights import alone
 
 PINNED = {
     "onnxslim": "onnxslim==0.1.98",

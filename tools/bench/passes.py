@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.context import QContext, new_context
+from qdialect.ir.context import QContext, new_context
 from qdialect.passes import PASSES, load
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.pipeline.manager import Instrumentation, Passes, PassManager

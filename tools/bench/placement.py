@@ -24,17 +24,17 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
+from qdialect.algebra.contract import Numerics
 from qdialect.analysis.cost import elements
 from qdialect.api import load
-from qdialect.context import QContext, new_context
 from qdialect.errors import QError
-from qdialect.numerics.contract import Numerics
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp
 from qdialect.passes.pipelines import optimize_pipeline
 from qdialect.passes.rescale.place.costs import elements_cost
 from qdialect.passes.rescale.place_rescales import Placement, PlaceRescales
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.quant import DCastOp, QCastOp, RescaleOp
 from tests.generators.sized import FORMS, GRAPHS
 from tests.support.tables import step, table
 

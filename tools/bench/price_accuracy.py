@@ -27,13 +27,13 @@ from xdsl.ir import Operation
 
 import qdialect as qd
 from qdialect.analysis.cost import elements
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.formats.onnx.write.node_times import NodeTime, node_times
-from qdialect.quantization.precision import Time
-from qdialect.quantization.preparation import prepare
-from qdialect.quantization.recipe import Precision, Recipe
-from qdialect.quantization.selection import concerns
-from qdialect.quantization.values import float_value
+from qdialect.plugins.onnx.write import OrtEngine, write_model
+from qdialect.plugins.onnx.write.node_times import NodeTime, node_times
+from qdialect.quantizer.precision import Time
+from qdialect.quantizer.preparation import prepare
+from qdialect.quantizer.recipe import Precision, Recipe
+from qdialect.quantizer.selection import concerns
+from qdialect.quantizer.values import float_value
 from qdialect.targets.base import Target
 from qdialect.targets.price_table import read_prices
 from qdialect.workflows.candidates import Builder, attributed

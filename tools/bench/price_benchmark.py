@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from qdialect.context import new_context
 from qdialect.errors import InputError, QError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.onnx.write.engine import OrtEngine
-from qdialect.formats.onnx.write.exporter import Form
-from qdialect.formats.onnx.write.kernels import CLAMPS, KERNELS
-from qdialect.formats.onnx.write.model import write_model
+from qdialect.ir.context import new_context
 from qdialect.packages import package
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.onnx.write.engine import OrtEngine
+from qdialect.plugins.onnx.write.exporter import Form
+from qdialect.plugins.onnx.write.kernels import CLAMPS, KERNELS
+from qdialect.plugins.onnx.write.model import write_model
 from qdialect.targets.price_table import Pair, Prices, PriceTable
 from tools.bench.kernel_benchmark import KernelBenchmark, Watch, unwatched
 

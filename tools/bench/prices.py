@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qdialect.cli.terminal import progress
-from qdialect.weights import save_text
+from qdialect.ir.weights import save_text
 from tests.support.price_files import table_text
 from tools.bench.litert_prices import LitertBenchmark
 from tools.bench.price_benchmark import Benchmark

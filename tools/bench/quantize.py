@@ -31,9 +31,9 @@ import numpy as np
 
 import qdialect as qd
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write.executed import optimized_engine
-from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.quality import Judge
+from qdialect.plugins.onnx.write.executed import optimized_engine
+from qdialect.quantizer.output_parts import parts_of
+from qdialect.quantizer.quality import Judge
 from qdialect.workflows.metrics_of_tasks import TASKS, Task
 from qdialect.workflows.race import race
 from tests.support.tables import put, step, table

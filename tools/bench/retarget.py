@@ -28,16 +28,16 @@ from typing import Any
 import numpy as np
 
 import qdialect as qd
+from qdialect.interpreter import argument_names
+from qdialect.ir.quant import quant_element
 from qdialect.passes.importing.component_matching import as_float
-from qdialect.quant import quant_element
-from qdialect.reference import argument_names
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
-from qdialect.validation.translation import converted
 from qdialect.workflows.inputs import drawn_inputs
 from qdialect.workflows.interface_codes import InterfaceCodes
 from qdialect.workflows.taken import taken_of
 from qdialect.workflows.target_report import refused_ops
+from qdialect.workflows.validation.translation import converted
 from tests.support.tables import put, step
 from tools.bench import corpus
 

@@ -33,25 +33,25 @@ import numpy as np
 
 import qdialect as qd
 from qdialect.errors import QError
-from qdialect.formats.onnx.write.executed import optimized_engine
-from qdialect.profile.record import Settings
-from qdialect.quantization.apply_profile import Correct
-from qdialect.quantization.bias_correction import BiasCorrection
-from qdialect.quantization.block_rounding import BlockRounding, gains
-from qdialect.quantization.float_rewrites.base import AnyRewrite
-from qdialect.quantization.float_rewrites.float_bounds import (
+from qdialect.plugins.onnx.write.executed import optimized_engine
+from qdialect.quantizer.apply_profile import Correct
+from qdialect.quantizer.bias_correction import BiasCorrection
+from qdialect.quantizer.block_rounding import BlockRounding, gains
+from qdialect.quantizer.float_rewrites.base import AnyRewrite
+from qdialect.quantizer.float_rewrites.float_bounds import (
     NoBoundError,
     Program,
     float_bounds,
     worst,
 )
-from qdialect.quantization.float_rewrites.statistics import measured
-from qdialect.quantization.float_rewrites.table import rewrites
-from qdialect.quantization.output_parts import parts_of
-from qdialect.quantization.preparation import prepare
-from qdialect.quantization.quality import Judge
-from qdialect.quantization.recipe import Recipe
-from qdialect.quantization.weight_rounding import METHODS, Method
+from qdialect.quantizer.float_rewrites.statistics import measured
+from qdialect.quantizer.float_rewrites.table import rewrites
+from qdialect.quantizer.output_parts import parts_of
+from qdialect.quantizer.preparation import prepare
+from qdialect.quantizer.profile.record import Settings
+from qdialect.quantizer.quality import Judge
+from qdialect.quantizer.recipe import Recipe
+from qdialect.quantizer.weight_rounding import METHODS, Method
 from qdialect.targets.installed import get_target
 from qdialect.workflows.calibrate import calibrate, new_profile, open_data
 from qdialect.workflows.candidates import RULES, Builder

@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 import qdialect as qd
+from qdialect.algebra.sums import SumType
 from qdialect.analysis.accumulators import products_of
 from qdialect.analysis.index import every_op
-from qdialect.numerics.sums import SumType
-from qdialect.quant.arithmetic import ARITHMETIC_KEY
-from qdialect.quantization.recipe import Recipe
-from qdialect.reference import Interpreter, argument_names
+from qdialect.interpreter import Interpreter, argument_names
+from qdialect.ir.quant.arithmetic import ARITHMETIC_KEY
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
 from qdialect.targets.kernels import Kernel

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 import qdialect as qd
-from qdialect.profile.record import Profile
-from qdialect.quantization.coverage import Coverage
-from qdialect.quantization.recipe import Recipe
+from qdialect.quantizer.coverage import Coverage
+from qdialect.quantizer.profile.record import Profile
+from qdialect.quantizer.recipe import Recipe
 from qdialect.targets.installed import get_target
 from qdialect.workflows.taken import ON_FLOATS, Reason, Taken
 from tests.support.tables import put, step

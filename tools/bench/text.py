@@ -18,10 +18,10 @@ from pathlib import Path
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import bytecode_module, read_module
-from qdialect.formats.mlir.write import bytecode, module_text
-from qdialect.verify.verifier import verify_module
+from qdialect.ir.context import new_context
+from qdialect.ir.verify.verifier import verify_module
+from qdialect.plugins.mlir.read import bytecode_module, read_module
+from qdialect.plugins.mlir.write import bytecode, module_text
 from tools.bench.cases import Case, count
 from tools.bench.rows import FAINT, Rounds, Row, Spread, alone, growth_of_peak, in_turns, ratios
 from tools.bench.startup import used

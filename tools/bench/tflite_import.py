@@ -29,10 +29,10 @@ ENGINES = ("xnn", "opt", "ref")
 
 def read(data: bytes, engine: str) -> tuple[Any, Any]:
     """The raised module of a file, cleaned up, and its session."""
-    from qdialect.formats.tflite.read import read_bytes
-    from qdialect.formats.tflite.to_module import read_module
     from qdialect.pipeline.plugins import Plugins
-    from qdialect.raising.tflite.convert import Engine, RaiseTflite
+    from qdialect.plugins.tflite.file.read import read_bytes
+    from qdialect.plugins.tflite.file.to_module import read_module
+    from qdialect.plugins.tflite.raising.convert import Engine, RaiseTflite
 
     ctx = Plugins().session(allow_unregistered=True)
     module = read_module(read_bytes(data), ctx)
@@ -43,7 +43,7 @@ def read(data: bytes, engine: str) -> tuple[Any, Any]:
 
 def inputs_of(module: Any, rng: np.random.Generator) -> list[Any]:
     """Random inputs of the main function; extents that are not known are 1."""
-    from qdialect.quant import quant_element
+    from qdialect.ir.quant import quant_element
 
     main = next(op for op in module.ops if op.name == "func.func")
     found: list[Any] = []
@@ -90,7 +90,7 @@ def compared(data: bytes, engine: str) -> tuple[str, Any]:
     """What differs from LiteRT, as text, and the raised module."""
     from qdialect.engines.local import KEPT_NODES
     from qdialect.errors import QError
-    from qdialect.reference import Interpreter
+    from qdialect.interpreter import Interpreter
     from tests.support.tflite_models import LitertError, run_litert
 
     module, ctx = read(data, engine)
@@ -116,7 +116,7 @@ def compared(data: bytes, engine: str) -> tuple[str, Any]:
 
 def kind_of(module: Any) -> str:
     """What a raised network computes with."""
-    from qdialect.quant import quant_element
+    from qdialect.ir.quant import quant_element
 
     names, widths = set[str](), set[int]()
     for op in module.walk():
@@ -165,7 +165,7 @@ def rows_of(files: Sequence[Path], engines: Sequence[str]) -> list[tuple[str, ..
         cells: list[str] = []
         module: Any = None
         try:
-            from qdialect.formats.tflite.read import read_bytes
+            from qdialect.plugins.tflite.file.read import read_bytes
 
             ops = sum(len(graph.operators) for graph in read_bytes(data).subgraphs)
             for engine in engines:

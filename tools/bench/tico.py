@@ -35,8 +35,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from qdialect.formats.onnx.write.engine import OrtEngine
-from qdialect.formats.onnx.write.executed import count
+from qdialect.plugins.onnx.write.engine import OrtEngine
+from qdialect.plugins.onnx.write.executed import count
 from tests.support.tables import put, step, table
 from tools.bench.torch_models import NETS, Inputs, Sample
 from tools.bench.torch_nets import QUANTIZERS, quantized, said, written_by_us

@@ -33,8 +33,8 @@ from torch.fx import Interpreter, Node
 
 import qdialect as qd
 from qdialect.errors import QError
-from qdialect.formats.onnx.write.executed import Executed, optimized_engine
-from qdialect.reference.machine import argument_names
+from qdialect.interpreter.machine import argument_names
+from qdialect.plugins.onnx.write.executed import Executed, optimized_engine
 from qdialect.workflows.optimize_file import FileOptimization
 from tests.support.tables import put, step, table
 from tools.bench.torch_models import NETS, Array, Inputs, Net, Sample
@@ -248,9 +248,9 @@ def differing_codes(program: Any, inputs: Inputs) -> tuple[int, int, int]:
     What reads codes is given those of PyTorch, so that each quantize is judged by itself: one
     that is on the other side of a tie would else change everything behind it.
     """
-    from qdialect.formats.torch.live import read_exported
-    from qdialect.formats.torch.program import Input, Output, Ref
-    from qdialect.formats.torch.read import import_program
+    from qdialect.plugins.torch.live import read_exported
+    from qdialect.plugins.torch.program import Input, Output, Ref
+    from qdialect.plugins.torch.read import import_program
 
     recorder = _Recorder(program.module())
     with torch.no_grad():

@@ -23,17 +23,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
+from qdialect.algebra.qparams import Illegal, ParameterField, QParams
+from qdialect.algebra.qparams.maps.base import IndexMap
+from qdialect.algebra.qparams.maps.dims import Flip, Slice, Transpose
+from qdialect.algebra.qparams.maps.reshape import Reshape
+from qdialect.algebra.requantize import QuantGrid, codes_of, requantize
+from qdialect.algebra.rounding import Rounding
 from qdialect.api import Model, run_passes
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.numerics.requantize import QuantGrid, codes_of, requantize
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import shape_of
-from qdialect.qparams import Illegal, ParameterField, QParams
-from qdialect.qparams.maps.base import IndexMap
-from qdialect.qparams.maps.dims import Flip, Slice, Transpose
-from qdialect.qparams.maps.reshape import Reshape
-from qdialect.quant import RescaleOp
+from qdialect.ir.context import new_context
+from qdialect.ir.ops import shape_of
+from qdialect.ir.quant import RescaleOp
+from qdialect.plugins.mlir.read import read_module, verify_module
 from tools.bench import placement as bench_placement
 from tools.docs.figure_style import FONT, LIGHT, colour, style_sheet
 

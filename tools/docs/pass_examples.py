@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from qdialect.api import Model, run_passes
-from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.mlir.write import module_text
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.mlir.write import module_text
 
 LIT = Path(__file__).parents[2] / "lit_tests"
 FILES = {

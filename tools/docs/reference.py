@@ -17,15 +17,15 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation
 
-from qdialect.behaviors import BehaviorRegistry
-from qdialect.behaviors.describe import described
 from qdialect.cli import opt, translate
 from qdialect.cli.commands import COMMANDS
 from qdialect.cli.flags import Command
-from qdialect.context import new_context
-from qdialect.dialects import load
-from qdialect.lsp import main as language_server
+from qdialect.ir.behaviors import BehaviorRegistry
+from qdialect.ir.behaviors.describe import described
+from qdialect.ir.context import new_context
+from qdialect.ir.dialects import load
 from qdialect.passes import PASSES
+from qdialect.plugins.mlir.lsp import main as language_server
 from qdialect.targets.describe import description
 from qdialect.targets.installed import get_target, list_targets
 from tools.docs import pass_examples

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from qdialect.formats.mlir.write import module_text
+from qdialect.plugins.mlir.write import module_text
 from tests.support.placement_checks import compared, placement_program
 
 

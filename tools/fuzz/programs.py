@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from qdialect.context import new_context
 from qdialect.engines.table import ENGINES
+from qdialect.ir.context import new_context
 from qdialect.passes import PASSES
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline

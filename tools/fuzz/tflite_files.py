@@ -40,9 +40,9 @@ def places(data: bytes) -> list[int]:
     """Words that are no bytes of weights."""
     import numpy as np
 
-    from qdialect.formats.tflite.flatbuffer_read import Bytes, Decoder
-    from qdialect.formats.tflite.read import KINDS
-    from qdialect.formats.tflite.schema import schema_of
+    from qdialect.plugins.tflite.file.flatbuffer_read import Bytes, Decoder
+    from qdialect.plugins.tflite.file.read import KINDS
+    from qdialect.plugins.tflite.file.schema import schema_of
 
     root = Decoder(Bytes(memoryview(data), "x"), schema_of(KINDS[data[4:8]])).root("Model")
     base = np.frombuffer(data, np.uint8).ctypes.data
@@ -77,7 +77,7 @@ def _alarm(number: int, frame: object) -> None:
 def one(path: Path, raised: bool) -> str:
     """What became of a file; starts with "!" if that is a defect."""
     import qdialect as qd
-    from qdialect.formats.tflite.read import read_file
+    from qdialect.plugins.tflite.file.read import read_file
 
     signal.signal(signal.SIGALRM, _alarm)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)

@@ -124,8 +124,8 @@ def _tried(function: Callable[..., Any], tensors: Sequence[Any]) -> tuple[str, s
     import torch
 
     import qdialect as qd
-    from qdialect.dialects.torch import TorchNodeOp
-    from qdialect.reference.machine import argument_names
+    from qdialect.interpreter.machine import argument_names
+    from qdialect.plugins.torch.dialect import TorchNodeOp
 
     class Module(torch.nn.Module):
         def forward(self, *given: Any) -> Any:

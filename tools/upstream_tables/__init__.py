@@ -1,1 +1,1 @@
-"""Makes the tables of `qdialect/upstream/tables` from the ODS definitions of MLIR."""
+"""Makes the tables of `qdialect/plugins/mlir/upstream/tables` from the ODS definitions of MLIR."""

@@ -18,8 +18,8 @@ from tools.upstream_tables.constraints import Constraints
 from tools.upstream_tables.records import Records
 from tools.upstream_tables.rows import Override, Rows, read_bodies
 
-CONSTRAINTS = Path(__file__).parents[2] / "qdialect/upstream/constraints"
-TABLES = Path(__file__).parents[2] / "qdialect/upstream/tables"
+CONSTRAINTS = Path(__file__).parents[2] / "qdialect/plugins/mlir/upstream/constraints"
+TABLES = Path(__file__).parents[2] / "qdialect/plugins/mlir/upstream/tables"
 HANDWRITTEN = Path(__file__).parent / "handwritten.txt"
 
 INPUT_LANGUAGES = frozenset(("tosa", "stablehlo", "chlo"))

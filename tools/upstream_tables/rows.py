@@ -1,4 +1,4 @@
-"""Makes the row of an op: what ODS says about it, in the words that `qdialect.upstream` reads.
+"""Makes the row of an op: what ODS says about it, in the words that `mlir.upstream` reads.
 
     op addi
     operands lhs rhs

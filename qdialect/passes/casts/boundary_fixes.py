@@ -23,8 +23,8 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.boundary import Finding, find_boundaries
-from qdialect.context import QContext
 from qdialect.errors import QError
+from qdialect.ir.context import QContext
 from qdialect.passes import load
 from qdialect.rewrite.op_numbers import number_ops, numbers_of, place_of_number
 

@@ -17,18 +17,21 @@ from typing import TypeVar
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.algebra.requantize import on_grid, quant_grids
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.not_a_number import NotANumber
 from qdialect.analysis.ranges import inside_bounds
-from qdialect.behaviors import Behavior
-from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import QContext
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.requantize import on_grid, quant_grids
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops.shapes import DYNAMIC
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.behaviors.flow import carry_all_down, carry_up, tied_operands
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops.shapes import DYNAMIC
+from qdialect.ir.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding, with_element
 from qdialect.passes.rule_pass import (
     dequantized,
     keeps_order,
@@ -39,9 +42,6 @@ from qdialect.passes.rule_pass import (
     refuse_types,
     with_qparams,
 )
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding, with_element
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 M = TypeVar("M")
@@ -236,7 +236,7 @@ def may_select_nothing(op: Operation, behavior: Behavior) -> bool:
         return False
     if arithmetic_of(op) is Arithmetic.REAL:
         return False
-    from qdialect.qparams.maps import First
+    from qdialect.algebra.qparams.maps import First
 
     shape, maps = shape_of(op.operands[0]), behavior.operand_maps(op)
     return any(shape[d] == DYNAMIC for m in maps if isinstance(m, First) for d in m.dims)

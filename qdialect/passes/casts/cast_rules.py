@@ -18,19 +18,16 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra import arithmetic
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.contract import EXACT, Contract, Numerics
 from qdialect.analysis.codes import is_integer, qparams_of, survives_float
 from qdialect.analysis.ranges import inside_bounds, narrowed_qparams, ranges
-from qdialect.behaviors.flow import tied_operands
-from qdialect.context import QContext
-from qdialect.numerics import arithmetic
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
-from qdialect.ops.keys import KEY
-from qdialect.passes.casts.cast_movement import refuse_floats
-from qdialect.passes.pair_contract import NO_TWO_STAGE, target_rounding
-from qdialect.passes.rule_pass import dequantized, rescaled
-from qdialect.quant import (
+from qdialect.ir.behaviors.flow import tied_operands
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import ConstantOp, constant_array, constant_of, make_constant
+from qdialect.ir.ops.keys import KEY
+from qdialect.ir.quant import (
     DCastOp,
     QCastOp,
     RescaleOp,
@@ -40,6 +37,9 @@ from qdialect.quant import (
     quant_element,
     with_element,
 )
+from qdialect.passes.casts.cast_movement import refuse_floats
+from qdialect.passes.pair_contract import NO_TWO_STAGE, target_rounding
+from qdialect.passes.rule_pass import dequantized, rescaled
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 
@@ -118,7 +118,7 @@ class QuantizeOfConstant(Rule[QCastOp]):
         return op if known else None
 
     def check(self, match: QCastOp) -> Contract | Refusal:
-        from qdialect.numerics.quantize import can_quantize_floats
+        from qdialect.algebra.quantize import can_quantize_floats
 
         params = qparams_of(match.result)
         assert params is not None
@@ -127,7 +127,7 @@ class QuantizeOfConstant(Rule[QCastOp]):
         return NO_TWO_STAGE if cast_rounding(match).two_stage else EXACT
 
     def rewrite(self, match: QCastOp, rewriter: Rewriter) -> None:
-        from qdialect.numerics.quantize import quantize_floats
+        from qdialect.algebra.quantize import quantize_floats
 
         constant, params = constant_of(match.input), qparams_of(match.result)
         assert constant is not None and params is not None

@@ -29,18 +29,18 @@ from math import floor, frexp
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
+from qdialect.algebra import arithmetic
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.float_path import COMPUTED_IN
+from qdialect.algebra.float_text import FORMATS
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import qparams_of
-from qdialect.numerics import arithmetic
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.float_path import COMPUTED_IN
-from qdialect.numerics.float_text import FORMATS
-from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.rounding import Rounding
+from qdialect.ir.quant import ROUNDING_KEY, QCastOp, RescaleOp, arithmetic_of, cast_rounding
 from qdialect.passes.rule_pass import RulePass
-from qdialect.qparams import QParams
-from qdialect.quant import ROUNDING_KEY, QCastOp, RescaleOp, arithmetic_of, cast_rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 _NOTE = "divides, where the model multiplies by a rounded reciprocal"

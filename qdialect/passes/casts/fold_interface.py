@@ -28,12 +28,11 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.passes import ModulePass
 
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.boundary import called_functions
 from qdialect.analysis.caches import find_caches, reads_shape
-from qdialect.context import QContext, session
-from qdialect.numerics.rounding import Rounding
-from qdialect.passes.rule_pass import quantized_alike
-from qdialect.quant import (
+from qdialect.ir.context import QContext, session
+from qdialect.ir.quant import (
     DCastOp,
     QCastOp,
     SCastOp,
@@ -43,6 +42,7 @@ from qdialect.quant import (
     storage_type,
     with_element,
 )
+from qdialect.passes.rule_pass import quantized_alike
 from qdialect.rewrite.remarks import Kind
 from qdialect.rewrite.replacements import Replacements
 from qdialect.rewrite.rewriter import erase_op, is_dead, set_type

@@ -11,10 +11,17 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.analysis.codes import qparams_of
-from qdialect.ops import TableOp
-from qdialect.ops.dynamic import DynamicOp
-from qdialect.ops.keys import QPARAMS
-from qdialect.quant import ROUNDING_KEY, DCastOp, QCastOp, RescaleOp, expressed_type, with_element
+from qdialect.ir.ops import TableOp
+from qdialect.ir.ops.dynamic import DynamicOp
+from qdialect.ir.ops.keys import QPARAMS
+from qdialect.ir.quant import (
+    ROUNDING_KEY,
+    DCastOp,
+    QCastOp,
+    RescaleOp,
+    expressed_type,
+    with_element,
+)
 from qdialect.rewrite import Rewriter
 
 HALF_EVEN = StringAttr("half_even")

@@ -40,26 +40,26 @@ from typing import Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra.contract import Contract
+from qdialect.algebra.requantize import quant_grids, represents
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.cast_regions import CastRegions
 from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.ranges import narrowed_qparams
-from qdialect.behaviors import PortKind
-from qdialect.behaviors.flow import carry_all_down, tied_operands
-from qdialect.context import QContext
-from qdialect.numerics.contract import Contract
-from qdialect.numerics.requantize import quant_grids, represents
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import ConstantOp
-from qdialect.ops.component_qparams import component_types, result_roles
-from qdialect.ops.constants import constant_array, constant_of
-from qdialect.ops.ports import bias_matches
+from qdialect.ir.behaviors import PortKind
+from qdialect.ir.behaviors.flow import carry_all_down, tied_operands
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import ConstantOp
+from qdialect.ir.ops.component_qparams import component_types, result_roles
+from qdialect.ir.ops.constants import constant_array, constant_of
+from qdialect.ir.ops.ports import bias_matches
+from qdialect.ir.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding, with_element
 from qdialect.passes.casts.cast_movement import HoistQuantize, Policy, Quantized, SinkDequantize
 from qdialect.passes.casts.cast_rules import QuantizeOfConstant, QuantizeOfDequantize
 from qdialect.passes.casts.order_rules import OrderOfDequantize
 from qdialect.passes.constant_scalars import exact_copy
 from qdialect.passes.pair_contract import replaced_kernel, target_rounding
 from qdialect.passes.rule_pass import RulePass, dequantized, only_quantized_alike, refuse_types
-from qdialect.quant import DCastOp, QCastOp, arithmetic_of, cast_rounding, with_element
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 

@@ -33,7 +33,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qdialect.analysis.float_interface import FloatInterface
-from qdialect.context import QContext
+from qdialect.ir.context import QContext
 from qdialect.passes.casts.cast_movement import HoistQuantize, Policy, SinkDequantize
 from qdialect.passes.rescale.place.boundary import MINIMIZE, PRESERVE
 from qdialect.passes.rescale.place.boundary import Policy as Boundary

@@ -21,20 +21,20 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.arithmetic import keeps_distinct
+from qdialect.algebra.contract import EXACT, Contract
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import is_integer, qparams_of, survives_float
 from qdialect.analysis.ranges import narrowed_qparams
-from qdialect.behaviors import Behavior, PortKind
-from qdialect.behaviors.flow import carry_down, tied_operands
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.arithmetic import keeps_distinct
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.rounding import Rounding
+from qdialect.ir.behaviors import Behavior, PortKind
+from qdialect.ir.behaviors.flow import carry_down, tied_operands
+from qdialect.ir.quant import DCastOp, RescaleOp, arithmetic_of
 from qdialect.passes.casts.cast_movement import PolicyRule
 from qdialect.passes.pair_contract import NO_TWO_STAGE
 from qdialect.passes.rule_pass import dequantized, refuse_types, rescaled, with_qparams
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import DCastOp, RescaleOp, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 

@@ -12,7 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.context import session
+from qdialect.ir.context import session
 from qdialect.passes.casts.boundary_fixes import mended_boundaries
 
 

@@ -36,22 +36,21 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from qdialect.algebra.contract import Contract, Numerics, level_named
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.cost import elements, products
 from qdialect.analysis.index import every_op, ops_named
 from qdialect.analysis.ranges import ranges
 from qdialect.analysis.summation import may_saturate
-from qdialect.behaviors import Behavior, PortKind
-from qdialect.context import QContext, session
 from qdialect.errors import UsageError
-from qdialect.numerics.contract import Contract, Numerics, level_named
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
-from qdialect.ops.base import rounds_by_encoding
-from qdialect.ops.keys import KEY
-from qdialect.passes.rule_pass import users
-from qdialect.qparams import QParams
-from qdialect.quant import (
+from qdialect.ir.behaviors import Behavior, PortKind
+from qdialect.ir.context import QContext, session
+from qdialect.ir.ops import ConstantOp, constant_array, constant_of, make_constant
+from qdialect.ir.ops.base import rounds_by_encoding
+from qdialect.ir.ops.keys import KEY
+from qdialect.ir.quant import (
     DCastOp,
     QCastOp,
     RescaleOp,
@@ -60,6 +59,7 @@ from qdialect.quant import (
     quant_element,
     with_element,
 )
+from qdialect.passes.rule_pass import users
 from qdialect.rewrite.refused import is_computed, refused_by_target, refused_types
 from qdialect.rewrite.remarks import fired_remark
 from qdialect.rewrite.rewriter import erase_op, is_dead, set_type

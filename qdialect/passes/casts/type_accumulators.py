@@ -31,13 +31,15 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import Contract
+from qdialect.algebra.qparams import QParams
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.contractions import keeps_activation, sums_of
 from qdialect.analysis.ranges import narrowed_qparams, ranges
-from qdialect.behaviors import Accumulator, Behavior
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.numerics.contract import Contract
-from qdialect.ops import AddOp, ReshapeOp, constant_array, constant_of
+from qdialect.ir.behaviors import Accumulator, Behavior
+from qdialect.ir.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.ir.ops import AddOp, ReshapeOp, constant_array, constant_of
+from qdialect.ir.quant import DCastOp, element_type, with_element
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rescale.split_rescale import accumulator_qparams
 from qdialect.passes.rule_pass import (
@@ -47,8 +49,6 @@ from qdialect.passes.rule_pass import (
     refuse_types,
     with_qparams,
 )
-from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, element_type, with_element
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 _MAX = 2**31 - 1

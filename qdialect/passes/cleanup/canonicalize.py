@@ -34,19 +34,20 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.arithmetic import Arithmetic, quantized
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.requantize import clamps_nothing, quant_grids
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
 from qdialect.analysis.not_a_number import NotANumber
 from qdialect.analysis.ranges import ranges
-from qdialect.behaviors.declaration import Bounds
-from qdialect.context import QContext, session
 from qdialect.errors import InputError, UsageError, did_you_mean
-from qdialect.numerics.arithmetic import Arithmetic, quantized
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.requantize import clamps_nothing, quant_grids
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import ClipOp
-from qdialect.ops.base import real
+from qdialect.ir.behaviors.declaration import Bounds
+from qdialect.ir.context import QContext, session
+from qdialect.ir.ops import ClipOp
+from qdialect.ir.ops.base import real
+from qdialect.ir.quant import SCastOp, arithmetic_of
 from qdialect.passes.casts.cast_rules import Pair
 from qdialect.passes.casts.divide_by_scale import ExactReciprocal
 from qdialect.passes.cleanup.dce import Dce
@@ -60,7 +61,6 @@ from qdialect.passes.cleanup.movements import (
 from qdialect.passes.cleanup.pads import PadIntoWindow
 from qdialect.passes.constant_scalars import scalar_of
 from qdialect.passes.rule_pass import RulePass
-from qdialect.quant import SCastOp, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 if TYPE_CHECKING:

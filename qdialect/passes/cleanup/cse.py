@@ -27,12 +27,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.ranges import ranges
-from qdialect.context import QContext, session
-from qdialect.dialects.onnx import PARAMS
-from qdialect.ops import ConstantOp
-from qdialect.ops.base import KERNEL, PINNED
-from qdialect.ops.component_keys import merge_keys
-from qdialect.ops.constants import BlobAttr
+from qdialect.ir.context import QContext, session
+from qdialect.ir.ops import ConstantOp
+from qdialect.ir.ops.base import KERNEL, PINNED
+from qdialect.ir.ops.component_keys import merge_keys
+from qdialect.ir.ops.constants import BlobAttr
+from qdialect.plugins.onnx.dialect import PARAMS
 from qdialect.rewrite.effects import is_effect_free
 from qdialect.rewrite.rewriter import erase_op
 

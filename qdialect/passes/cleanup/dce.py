@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.analysis.index import every_op
-from qdialect.context import session
+from qdialect.ir.context import session
 from qdialect.rewrite.rewriter import erase_op, is_dead
 
 

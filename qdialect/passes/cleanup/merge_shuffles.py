@@ -32,10 +32,10 @@ from typing import Any
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import EXACT, Contract
 from qdialect.analysis.codes import qparams_of
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.ops import FlattenOp, GatherOp, ReshapeOp, TransposeOp, make_constant, shape_of
-from qdialect.ops.shapes import DYNAMIC
+from qdialect.ir.ops import FlattenOp, GatherOp, ReshapeOp, TransposeOp, make_constant, shape_of
+from qdialect.ir.ops.shapes import DYNAMIC
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_new
 from qdialect.rewrite import Refusal, Rewriter, Rule
 

@@ -31,11 +31,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from qdialect.algebra.contract import EXACT, Contract
+from qdialect.algebra.qparams.legality import Illegal
 from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.behaviors.flow import pulled_along, tied_operands
-from qdialect.context import QContext
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.ops import (
+from qdialect.ir.behaviors.flow import pulled_along, tied_operands
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import (
     KEY,
     CompareOp,
     FlattenOp,
@@ -49,19 +50,18 @@ from qdialect.ops import (
     make_constant,
     shape_of,
 )
-from qdialect.ops.base import PINNED, NNOp, ints, ranked
-from qdialect.ops.component_keys import join_keys
-from qdialect.ops.shapes import DYNAMIC, normalize_axes
+from qdialect.ir.ops.base import PINNED, NNOp, ints, ranked
+from qdialect.ir.ops.component_keys import join_keys
+from qdialect.ir.ops.shapes import DYNAMIC, normalize_axes
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, UniformType, element_type
 from qdialect.passes.casts.cast_rules import Pair
 from qdialect.passes.rule_pass import refuse_types
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, UniformType, element_type
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.qparams.maps import IndexMap, Transpose
+    from qdialect.algebra.qparams.maps import IndexMap, Transpose
 
 _CASTS = (DCastOp, QCastOp, RescaleOp)
 _CHOICES = (CompareOp, SelectOp)
@@ -180,7 +180,7 @@ class _Movement:
     @property
     def whole(self) -> bool:
         """Whether dimensions move as they are, or backwards: whatever broadcasts along them."""
-        from qdialect.qparams.maps import Flip, Transpose
+        from qdialect.algebra.qparams.maps import Flip, Transpose
 
         return isinstance(self.along, Flip | Transpose)
 
@@ -206,7 +206,7 @@ class _Movement:
 
     def refuse(self, shapes: Iterable[Sequence[int]]) -> Refusal | None:
         """Why ops whose results have these `shapes` must not be computed before the movement."""
-        from qdialect.qparams.maps.separable import Separable
+        from qdialect.algebra.qparams.maps.separable import Separable
 
         source, result = shape_of(self.source), shape_of(self.op.results[0])
         if self.along.has_border:
@@ -230,7 +230,7 @@ class _Movement:
 
     def type_above(self, value: SSAValue) -> Attribute | Refusal:
         """The type of what is moved to `value`."""
-        from qdialect.qparams.parameter_field import ParameterField
+        from qdialect.algebra.qparams.parameter_field import ParameterField
 
         shape, params, element = shape_of(value), qparams_of(value), element_type(value.type)
         above, back = shape if self.whole else shape_of(self.source), _inverse(self.along)
@@ -467,7 +467,7 @@ def _is_equal(a: SSAValue, b: SSAValue) -> bool:
 
 
 def _inverse(along: IndexMap) -> Transpose | None:
-    from qdialect.qparams.maps import Transpose
+    from qdialect.algebra.qparams.maps import Transpose
 
     if not isinstance(along, Transpose):
         return None

@@ -27,12 +27,12 @@ from math import copysign, inf
 
 from xdsl.ir import Operation
 
+from qdialect.algebra.contract import EXACT, Contract
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import ranges
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.ops import CONVOLUTIONS, PadOp, shape_of
-from qdialect.ops.base import NNOp, boolean, ints
-from qdialect.ops.pooling import AVERAGE_POOLS, MAX_POOLS, AveragePoolOp
+from qdialect.ir.ops import CONVOLUTIONS, PadOp, shape_of
+from qdialect.ir.ops.base import NNOp, boolean, ints
+from qdialect.ir.ops.pooling import AVERAGE_POOLS, MAX_POOLS, AveragePoolOp
 from qdialect.passes.rule_pass import erase_new, refuse_new
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 

@@ -28,20 +28,20 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.float_path import near_tie, tie_width
+from qdialect.algebra.float_text import FORMATS
+from qdialect.algebra.linear import Line, at, column, linear_tables, values
+from qdialect.algebra.qparams import Layout, QParams
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.ranges import narrowed_qparams
-from qdialect.behaviors import AffineFunction
-from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.float_path import near_tie, tie_width
-from qdialect.numerics.float_text import FORMATS
-from qdialect.numerics.linear import Line, at, column, linear_tables, values
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import constant_of, shape_of
+from qdialect.ir.behaviors import AffineFunction
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_of, shape_of
+from qdialect.ir.quant import RescaleOp, SCastOp
 from qdialect.passes.constant_scalars import PerChannel, vector_of
-from qdialect.qparams import Layout, QParams
-from qdialect.quant import RescaleOp, SCastOp
 from qdialect.rewrite import Rule
 
 MAX_OPS = 8

@@ -21,33 +21,33 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
-from qdialect.behaviors import Behavior, PortKind
-from qdialect.behaviors.flow import pulled_along, tied_operands
-from qdialect.context import QContext
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.quantize import (
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.algebra.qparams.maps import IndexMap
+from qdialect.algebra.qparams.parameter_field import ParameterField
+from qdialect.algebra.quantize import (
     can_quantize_floats,
     chunks,
     quantize_floats,
     spread,
     storage_dtype,
 )
-from qdialect.numerics.rationals import Rationals, RootsUp
-from qdialect.numerics.reals import Reals, UndecidedError, decide
-from qdialect.numerics.requantize import round_floats
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import BlobAttr, constant_array, constant_of, shape_of
-from qdialect.ops.base import is_kernel
-from qdialect.ops.constants import element_name
-from qdialect.ops.ports import is_same_field
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.qparams.maps import IndexMap
-from qdialect.qparams.parameter_field import ParameterField
-from qdialect.quant import UniformType, arithmetic_of, element_type, storage_type
+from qdialect.algebra.rationals import Rationals, RootsUp
+from qdialect.algebra.reals import Reals, UndecidedError, decide
+from qdialect.algebra.requantize import round_floats
+from qdialect.algebra.rounding import Rounding
+from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
+from qdialect.ir.behaviors import Behavior, PortKind
+from qdialect.ir.behaviors.flow import pulled_along, tied_operands
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import BlobAttr, constant_array, constant_of, shape_of
+from qdialect.ir.ops.base import is_kernel
+from qdialect.ir.ops.constants import element_name
+from qdialect.ir.ops.ports import is_same_field
+from qdialect.ir.quant import UniformType, arithmetic_of, element_type, storage_type
+from qdialect.ir.weights import DTYPES
 from qdialect.rewrite import Refusal
-from qdialect.weights import DTYPES
 
 Array = NDArray[Any]
 ElementaryFunctions = Callable[[Operation, Sequence[Any]], Any]

@@ -63,21 +63,32 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.float_path import codes_by
+from qdialect.algebra.float_spans import FLOATS, FloatSpan, InexactError
+from qdialect.algebra.float_text import round_to_format
+from qdialect.algebra.linear import Line, linear_tables, near
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import constant_values, qparams_of, rounding_of
 from qdialect.analysis.ranges import narrowed_qparams
-from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.float_path import codes_by
-from qdialect.numerics.float_spans import FLOATS, FloatSpan, InexactError
-from qdialect.numerics.float_text import round_to_format
-from qdialect.numerics.linear import Line, linear_tables, near
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import AddOp, NegOp, SubOp, shape_of
-from qdialect.ops.base import is_kernel
-from qdialect.ops.keys import QPARAMS
-from qdialect.ops.shapes import DYNAMIC
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import AddOp, NegOp, SubOp, shape_of
+from qdialect.ir.ops.base import is_kernel
+from qdialect.ir.ops.keys import QPARAMS
+from qdialect.ir.ops.shapes import DYNAMIC
+from qdialect.ir.quant import (
+    RescaleOp,
+    SCastOp,
+    UniformType,
+    arithmetic_of,
+    element_type,
+    quant_element,
+    storage_type,
+    with_element,
+)
 from qdialect.passes.constant_scalars import PerChannel, exact_scalar, exact_vector
 from qdialect.passes.folding.affine_chains import (
     Chain,
@@ -93,17 +104,6 @@ from qdialect.passes.folding.affine_chains import (
     tables_of,
 )
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_both_bytes
-from qdialect.qparams import QParams
-from qdialect.quant import (
-    RescaleOp,
-    SCastOp,
-    UniformType,
-    arithmetic_of,
-    element_type,
-    quant_element,
-    storage_type,
-    with_element,
-)
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 

@@ -41,28 +41,22 @@ from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.float_text import round_to_format
+from qdialect.algebra.qparams import Layout, QParams
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.algebra.qparams.maps import IndexMap
+from qdialect.algebra.qparams.parameter_field import ParameterField, within_growth
 from qdialect.analysis.codes import qparams_of
-from qdialect.behaviors import Accumulator, Behavior
-from qdialect.behaviors.flow import carry_all_down, tied_operands
-from qdialect.context import QContext
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.float_text import round_to_format
-from qdialect.ops import KEY, ConstantOp, constant_of, keys_of, make_constant, shape_of
-from qdialect.ops.constants import signless
-from qdialect.ops.ports import bias_matches
-from qdialect.ops.shapes import DYNAMIC
-from qdialect.passes.casts.cast_rules import QuantizeOfConstant
-from qdialect.passes.folding import constant_evaluation as evaluation
-from qdialect.passes.folding.constant_evaluation import Array
-from qdialect.passes.pair_contract import in_reals, replaced_kernel
-from qdialect.passes.rescale.fold_rescale import RescaleOfConstant
-from qdialect.passes.rule_pass import RulePass, dequantized, with_qparams
-from qdialect.qparams import Layout, QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.qparams.maps import IndexMap
-from qdialect.qparams.parameter_field import ParameterField, within_growth
-from qdialect.quant import (
+from qdialect.ir.behaviors import Accumulator, Behavior
+from qdialect.ir.behaviors.flow import carry_all_down, tied_operands
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import KEY, ConstantOp, constant_of, keys_of, make_constant, shape_of
+from qdialect.ir.ops.constants import signless
+from qdialect.ir.ops.ports import bias_matches
+from qdialect.ir.ops.shapes import DYNAMIC
+from qdialect.ir.quant import (
     ConversionOp,
     DCastOp,
     SCastOp,
@@ -71,6 +65,12 @@ from qdialect.quant import (
     element_type,
     quant_element,
 )
+from qdialect.passes.casts.cast_rules import QuantizeOfConstant
+from qdialect.passes.folding import constant_evaluation as evaluation
+from qdialect.passes.folding.constant_evaluation import Array
+from qdialect.passes.pair_contract import in_reals, replaced_kernel
+from qdialect.passes.rescale.fold_rescale import RescaleOfConstant
+from qdialect.passes.rule_pass import RulePass, dequantized, with_qparams
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.rewrite.effects import is_effect_free
 

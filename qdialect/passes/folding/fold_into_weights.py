@@ -35,12 +35,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import Contract, Numerics
 from qdialect.analysis.codes import qparams_of
-from qdialect.behaviors import Accumulator, AffineFunction
-from qdialect.behaviors.shapes import tensor_type
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.ops import constant_array, constant_of, make_constant
-from qdialect.ops.keys import KEY, QPARAMS
+from qdialect.ir.behaviors import Accumulator, AffineFunction
+from qdialect.ir.behaviors.shapes import tensor_type
+from qdialect.ir.ops import constant_array, constant_of, make_constant
+from qdialect.ir.ops.keys import KEY, QPARAMS
 from qdialect.passes.folding.affine_chains import function_of
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass

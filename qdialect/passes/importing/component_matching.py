@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.qparams import Storage
 from qdialect.analysis.codes import constant_values
-from qdialect.behaviors.shapes import shape_of, tensor_type
-from qdialect.context import QContext
-from qdialect.ops import (
+from qdialect.ir.behaviors.shapes import shape_of, tensor_type
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import (
     AddOp,
     ConcatOp,
     ConstantOp,
@@ -48,16 +49,12 @@ from qdialect.ops import (
     keys_of,
     make_constant,
 )
-from qdialect.ops.base import ranked
-from qdialect.ops.components import Build, NoPiecesError, Pieces, built
-from qdialect.ops.functions import PowOp
-from qdialect.ops.keys import KEY
-from qdialect.ops.shapes import normalize_axes
-from qdialect.passes.constant_scalars import scalar_of
-from qdialect.passes.folding.constant_evaluation import dequantize
-from qdialect.passes.importing.composite_forms import Form
-from qdialect.qparams import Storage
-from qdialect.quant import (
+from qdialect.ir.ops.base import ranked
+from qdialect.ir.ops.components import Build, NoPiecesError, Pieces, built
+from qdialect.ir.ops.functions import PowOp
+from qdialect.ir.ops.keys import KEY
+from qdialect.ir.ops.shapes import normalize_axes
+from qdialect.ir.quant import (
     DCastOp,
     QCastOp,
     RescaleOp,
@@ -66,7 +63,10 @@ from qdialect.quant import (
     quant_element,
     with_element,
 )
-from qdialect.quant.elements import expressed_type
+from qdialect.ir.quant.elements import expressed_type
+from qdialect.passes.constant_scalars import scalar_of
+from qdialect.passes.folding.constant_evaluation import dequantize
+from qdialect.passes.importing.composite_forms import Form
 from qdialect.rewrite import Refusal
 
 #: constants in files are rounded to f32, and differently by each exporter

@@ -28,11 +28,11 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.irdl import OperandDef, VarOperandDef, VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.behaviors.shapes import shape_of
-from qdialect.ops import ConstantOp, NNOp, constant_array, make_constant
-from qdialect.ops.base import ranked, to_attribute
-from qdialect.ops.components import Build, Components, NoPiecesError, Pieces, built
-from qdialect.weights import BlobStore
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.ops import ConstantOp, NNOp, constant_array, make_constant
+from qdialect.ir.ops.base import ranked, to_attribute
+from qdialect.ir.ops.components import Build, Components, NoPiecesError, Pieces, built
+from qdialect.ir.weights import BlobStore
 
 _EXTENT = 2
 _REALS = (0.3711, 0.4357, 0.5471, 0.6113)

@@ -35,12 +35,13 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.qparams import Storage
 from qdialect.analysis.codes import constant_values, qparams_of, rounding_of
-from qdialect.behaviors import PortKind
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.context import QContext
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.ops import (
+from qdialect.ir.behaviors import PortKind
+from qdialect.ir.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import (
     AddOp,
     ConcatOp,
     MatMulOp,
@@ -50,7 +51,7 @@ from qdialect.ops import (
     keys_of,
     make_constant,
 )
-from qdialect.ops.component_keys import (
+from qdialect.ir.ops.component_keys import (
     OTHERS,
     Keys,
     all_keys,
@@ -59,8 +60,9 @@ from qdialect.ops.component_keys import (
     role_keys,
     shared_key,
 )
-from qdialect.ops.component_qparams import RESULT, component_types, hold_types, result_role
-from qdialect.ops.keys import KEY, QPARAMS
+from qdialect.ir.ops.component_qparams import RESULT, component_types, hold_types, result_role
+from qdialect.ir.ops.keys import KEY, QPARAMS
+from qdialect.ir.quant import UniformType, element_type, quant_element
 from qdialect.passes.importing.component_matching import (
     Match,
     Miss,
@@ -77,8 +79,6 @@ from qdialect.passes.importing.recurrent_matching import find_layer
 from qdialect.passes.lowering.lower_composites import is_accumulator
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
-from qdialect.qparams import Storage
-from qdialect.quant import UniformType, element_type, quant_element
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 _RANKS = range(1, 6)

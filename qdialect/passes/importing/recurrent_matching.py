@@ -25,9 +25,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.analysis.codes import constant_values
-from qdialect.behaviors.shapes import DYNAMIC, shape_of, tensor_type
-from qdialect.context import QContext
-from qdialect.ops import (
+from qdialect.ir.behaviors.shapes import DYNAMIC, shape_of, tensor_type
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import (
     AddOp,
     CompareOp,
     ConcatOp,
@@ -44,10 +44,11 @@ from qdialect.ops import (
     constant_of,
     make_constant,
 )
-from qdialect.ops.base import ranked
-from qdialect.ops.components import NoPiecesError, Pieces, built
-from qdialect.ops.functions import TanhOp
-from qdialect.ops.recurrent import RecurrentOp
+from qdialect.ir.ops.base import ranked
+from qdialect.ir.ops.components import NoPiecesError, Pieces, built
+from qdialect.ir.ops.functions import TanhOp
+from qdialect.ir.ops.recurrent import RecurrentOp
+from qdialect.ir.quant import element_type
 from qdialect.passes.folding.fold_constants import FoldConstants
 from qdialect.passes.importing.component_matching import (
     Match,
@@ -60,7 +61,6 @@ from qdialect.passes.importing.component_matching import (
     unrounded,
 )
 from qdialect.passes.importing.composite_forms import Form, read, stand_in
-from qdialect.quant import element_type
 
 Array = NDArray[Any]
 

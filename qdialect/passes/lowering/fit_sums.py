@@ -36,24 +36,24 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.qparams import QParams
 from qdialect.analysis.accumulators import Products, products_of, risk, signed_shift
 from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.context import session
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.ops import constant_of, make_constant
-from qdialect.ops.ports import bias_matches
+from qdialect.ir.context import session
+from qdialect.ir.ops import constant_of, make_constant
+from qdialect.ir.ops.ports import bias_matches
+from qdialect.ir.quant import DCastOp, UniformType
 from qdialect.passes.rescale.absorption import derive_bias
 from qdialect.passes.rescale.split_rescale import accumulator_qparams
 from qdialect.passes.rule_pass import RulePass, refuse_types, rescaled, users, with_qparams
-from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, UniformType
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 from qdialect.rewrite.remarks import Remark, location_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.numerics.weights import Weights
+    from qdialect.algebra.weights import Weights
 
 _ANY_CODE = 1 << 40
 """Codes shrink, so their storage is no bound."""
@@ -141,7 +141,7 @@ class FitSums(Rule[Unproven]):
     def _on(self, found: Products, rhs: QParams, *, per_row: bool) -> _Plan | Refusal:
         import numpy as np
 
-        from qdialect.numerics.weights import Choice, Overflow, fit_scales
+        from qdialect.algebra.weights import Choice, Overflow, fit_scales
 
         op, acc, rows, sums = found.op, found.acc, found.rows, found.sums
         assert rows is not None and sums is not None

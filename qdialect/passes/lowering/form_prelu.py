@@ -31,15 +31,15 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.qparams import QParams
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.ops import MaximumOp, MinimumOp, MulOp, PReluOp
+from qdialect.ir.ops import MaximumOp, MinimumOp, MulOp, PReluOp
+from qdialect.ir.quant import arithmetic_of
 from qdialect.passes.casts.in_floats import as_floats, rounded
 from qdialect.passes.importing.component_matching import numbers_of
 from qdialect.passes.rule_pass import RulePass, dequantized
-from qdialect.qparams import QParams
-from qdialect.quant import arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 _LARGEST = {"f16": 65504.0, "f32": 3.4e38, "f64": 1.7e308}

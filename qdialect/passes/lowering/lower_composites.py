@@ -1,7 +1,7 @@
 """Write composite ops as their pieces, where the target does not run them whole.
 
-The declaration of an op says which pieces it has (`qdialect.ops.components`). Pieces inherit keys
-and component qparams (`nn.qparams`), so that a piece that is a composite itself finds its own when
+The declaration of an op says which pieces it has (`qdialect.ir.ops.components`). Pieces inherit
+keys and component qparams (`nn.qparams`), so that a piece that is a composite itself finds its own when
 it is lowered. On floats this is exact in the reals (`ties` where a constant such as sqrt(1/2) is
 rounded to a float). On quantized operands each piece is a quantized op:
 
@@ -43,32 +43,32 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.algebra.ranges import Interval
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.contractions import sums_of
 from qdialect.analysis.ranges import ranges
-from qdialect.behaviors import Accumulator, Behavior
-from qdialect.behaviors.declaration import Size
-from qdialect.behaviors.flow import carry_down, tied_operands
-from qdialect.context import QContext
 from qdialect.errors import UsageError
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.ranges import Interval
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import AddOp, make_constant
-from qdialect.ops.component_qparams import (
+from qdialect.ir.behaviors import Accumulator, Behavior
+from qdialect.ir.behaviors.declaration import Size
+from qdialect.ir.behaviors.flow import carry_down, tied_operands
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import AddOp, make_constant
+from qdialect.ir.ops.component_qparams import (
     component_types,
     hold_types,
     qparams_refusal,
     result_role,
 )
-from qdialect.ops.components import Components, NoPiecesError, Pieces, built
+from qdialect.ir.ops.components import Components, NoPiecesError, Pieces, built
+from qdialect.ir.quant import RescaleOp, UniformType, quant_element, with_element
 from qdialect.passes.constant_scalars import exact_scalar
 from qdialect.passes.importing.component_matching import numbers_of
 from qdialect.passes.pair_contract import in_reals
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import RescaleOp, UniformType, quant_element, with_element
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from qdialect.rewrite.refused import refused_by_target
 from qdialect.rewrite.rewriter import set_type

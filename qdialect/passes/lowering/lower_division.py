@@ -23,13 +23,13 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
+from qdialect.algebra.contract import Contract, Numerics
 from qdialect.analysis.codes import qparams_of
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.ops import DivOp, MulOp, constant_of
-from qdialect.ops.functions import ReciprocalOp
-from qdialect.ops.keys import QPARAMS
+from qdialect.ir.ops import DivOp, MulOp, constant_of
+from qdialect.ir.ops.functions import ReciprocalOp
+from qdialect.ir.ops.keys import QPARAMS
+from qdialect.ir.quant import DCastOp
 from qdialect.passes.rule_pass import RulePass
-from qdialect.quant import DCastOp
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 

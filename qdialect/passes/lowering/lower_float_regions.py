@@ -41,14 +41,14 @@ from math import floor, inf, isfinite
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import EXACT, Contract, Numerics
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.float_regions import FloatRegion, float_region_of, is_float
-from qdialect.context import QContext
-from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.ir.context import QContext
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, arithmetic_of, cast_rounding
 from qdialect.passes.lowering.region_plan import NoFixedPointError, RegionPlan
 from qdialect.passes.pair_contract import target_rounding
 from qdialect.passes.rule_pass import RulePass
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, arithmetic_of, cast_rounding
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 

@@ -36,9 +36,10 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.qparams import QParams
 from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.ops import (
+from qdialect.ir.ops import (
     Conv2DOp,
     ConvTranspose2DOp,
     DepthToSpaceOp,
@@ -46,11 +47,10 @@ from qdialect.ops import (
     make_constant,
     shape_of,
 )
-from qdialect.ops.keys import QPARAMS
-from qdialect.ops.shapes import DYNAMIC
+from qdialect.ir.ops.keys import QPARAMS
+from qdialect.ir.ops.shapes import DYNAMIC
+from qdialect.ir.quant import UniformType, element_type
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_new
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType, element_type
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 if TYPE_CHECKING:

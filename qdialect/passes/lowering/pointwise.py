@@ -31,9 +31,9 @@ from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from qdialect.dialects.unranked import NumElementsOp, ReshapeOp, ShapeOfOp
-from qdialect.qparams import Layout, QParams
-from qdialect.quant import element_type, storage_type, with_element
+from qdialect.algebra.qparams import Layout, QParams
+from qdialect.ir.quant import element_type, storage_type, with_element
+from qdialect.plugins.mlir.unranked import NumElementsOp, ReshapeOp, ShapeOfOp
 from qdialect.rewrite import Rewriter
 
 Scalar = IntegerType | IndexType | AnyFloat

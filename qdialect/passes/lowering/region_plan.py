@@ -23,18 +23,20 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra import fine_grids
+from qdialect.algebra.fine_grids import BITS, ROOM
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.algebra.ranges import Interval
+from qdialect.algebra.requantize import QuantGrid, quant_grids
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of
 from qdialect.analysis.contractions import bias_reals, sums_of
 from qdialect.analysis.ranges import ranges
-from qdialect.behaviors import Behavior, PortKind, Size
-from qdialect.behaviors.flow import carry_all_down, tied_operands
-from qdialect.context import QContext
-from qdialect.numerics import fine_grids
-from qdialect.numerics.fine_grids import BITS, ROOM
-from qdialect.numerics.ranges import Interval
-from qdialect.numerics.requantize import QuantGrid, quant_grids
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import (
+from qdialect.ir.behaviors import Behavior, PortKind, Size
+from qdialect.ir.behaviors.flow import carry_all_down, tied_operands
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import (
     AddOp,
     ClipOp,
     ConstantOp,
@@ -46,12 +48,10 @@ from qdialect.ops import (
     make_constant,
     shape_of,
 )
-from qdialect.ops.base import NNOp, ranked
-from qdialect.ops.ports import bias_matches
+from qdialect.ir.ops.base import NNOp, ranked
+from qdialect.ir.ops.ports import bias_matches
+from qdialect.ir.quant import DCastOp, RescaleOp, UniformType, element_type
 from qdialect.passes.rule_pass import keeps_order, refuse_types, with_qparams
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import DCastOp, RescaleOp, UniformType, element_type
 from qdialect.rewrite import Refusal, retyped
 
 if TYPE_CHECKING:

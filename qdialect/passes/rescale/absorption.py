@@ -21,22 +21,22 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra import arithmetic
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import qparams_of, rounding_of
 from qdialect.analysis.gain import gain_of
 from qdialect.analysis.ranges import ranges
-from qdialect.behaviors import Behavior
-from qdialect.context import QContext
-from qdialect.numerics import arithmetic
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import constant_array, constant_of, make_constant
-from qdialect.ops.ports import bias_matches
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_array, constant_of, make_constant
+from qdialect.ir.ops.ports import bias_matches
+from qdialect.ir.quant import UniformType, arithmetic_of
 from qdialect.passes.pair_contract import NO_TWO_STAGE, pair_contract, renumbers, replaced_kernel
 from qdialect.passes.rescale.exact_sums import rounds_once
 from qdialect.passes.rule_pass import refuse_both_bytes, refuse_scales, refuse_types, with_qparams
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, retyped
 
 if TYPE_CHECKING:

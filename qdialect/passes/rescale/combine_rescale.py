@@ -34,9 +34,10 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
+from qdialect.algebra.contract import Contract, Numerics
 from qdialect.analysis.ranges import narrowed_qparams
-from qdialect.behaviors import PortKind
-from qdialect.numerics.contract import Contract, Numerics
+from qdialect.ir.behaviors import PortKind
+from qdialect.ir.quant import RescaleOp
 from qdialect.passes.rescale.absorption import (
     Down,
     Up,
@@ -47,7 +48,6 @@ from qdialect.passes.rescale.absorption import (
 )
 from qdialect.passes.rescale.join_sums import JoinSum
 from qdialect.passes.rule_pass import RulePass, rescaled
-from qdialect.quant import RescaleOp
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 

@@ -19,20 +19,20 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from qdialect.context import QContext
-from qdialect.errors import UsageError
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.fixed_point import (
+from qdialect.algebra.contract import EXACT, Contract
+from qdialect.algebra.fixed_point import (
     FixedPoint,
     Form,
     ratio_of,
     to_fixed_point,
     weakest_replacement,
 )
-from qdialect.numerics.requantize import QuantGrid, paired_parameters
-from qdialect.numerics.rounding import Rounding
+from qdialect.algebra.requantize import QuantGrid, paired_parameters
+from qdialect.algebra.rounding import Rounding
+from qdialect.errors import UsageError
+from qdialect.ir.context import QContext
+from qdialect.ir.quant import RescaleOp, arithmetic_of
 from qdialect.passes.rule_pass import RulePass
-from qdialect.quant import RescaleOp, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 _FEWEST, _MOST = 2, 32

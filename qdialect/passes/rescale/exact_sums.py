@@ -18,11 +18,11 @@ from fractions import Fraction
 import numpy as np
 from xdsl.ir import Operation
 
+from qdialect.algebra.qparams import QParams
 from qdialect.analysis.codes import constant_values, qparams_of
-from qdialect.behaviors import Behavior
-from qdialect.context import QContext
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.context import QContext
 from qdialect.passes.rescale.split_rescale import operand_qparams
-from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
 
 _APART = 2.0**-50

@@ -27,16 +27,13 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import StringAttr, UnrankedTensorType, i64
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.context import QContext
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.fixed_point import FixedPoint, Form, casts_contract, ratio_of, to_fixed_point
-from qdialect.numerics.requantize import QuantGrid
-from qdialect.numerics.rounding import Rounding
-from qdialect.passes.lowering.pointwise import Body, clamped, element_wise, emitter, narrowed
-from qdialect.passes.rescale.convert_rescale import Plan, forms_of, grids_of
-from qdialect.passes.rule_pass import RulePass
-from qdialect.qparams import QParams
-from qdialect.quant import (
+from qdialect.algebra.contract import EXACT, Contract
+from qdialect.algebra.fixed_point import FixedPoint, Form, casts_contract, ratio_of, to_fixed_point
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.requantize import QuantGrid
+from qdialect.algebra.rounding import Rounding
+from qdialect.ir.context import QContext
+from qdialect.ir.quant import (
     ROUNDING_KEY,
     DCastOp,
     QCastOp,
@@ -46,6 +43,9 @@ from qdialect.quant import (
     storage_type,
     with_element,
 )
+from qdialect.passes.lowering.pointwise import Body, clamped, element_wise, emitter, narrowed
+from qdialect.passes.rescale.convert_rescale import Plan, forms_of, grids_of
+from qdialect.passes.rule_pass import RulePass
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 _NUDGE = 1 << 30

@@ -32,13 +32,14 @@ from typing import Any, Literal
 
 from xdsl.ir import Operation
 
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.contract import EXACT, Contract, Numerics
 from qdialect.analysis.codes import survives_float
 from qdialect.analysis.ranges import inside_bounds, narrowed_qparams, ranges
-from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.ops import constant_array, constant_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_array, constant_of
+from qdialect.ir.quant import QCastOp, RescaleOp, arithmetic_of, cast_rounding, same_type
 from qdialect.passes.casts.cast_rules import (
     DequantizeOfQuantize,
     DequantizeOfRescale,
@@ -50,7 +51,6 @@ from qdialect.passes.casts.cast_rules import (
 from qdialect.passes.casts.order_rules import OrderOfRescale
 from qdialect.passes.pair_contract import NO_TWO_STAGE, pair_contract
 from qdialect.passes.rule_pass import RulePass, quantize_as, rescaled
-from qdialect.quant import QCastOp, RescaleOp, arithmetic_of, cast_rounding, same_type
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 
@@ -159,7 +159,7 @@ class RescaleOfConstant(Rule[RescaleOp]):
         return NO_TWO_STAGE if match.rounding.two_stage else EXACT
 
     def rewrite(self, match: RescaleOp, rewriter: Rewriter) -> None:
-        from qdialect.numerics.quantize import rescale_codes
+        from qdialect.algebra.quantize import rescale_codes
 
         constant = constant_of(match.input)
         assert constant is not None

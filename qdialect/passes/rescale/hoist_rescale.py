@@ -25,11 +25,14 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import EXACT, Contract
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.legality import Illegal
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
-from qdialect.behaviors import Behavior
-from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
-from qdialect.numerics.contract import EXACT, Contract
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.behaviors.flow import carry_all_down, carry_up, tied_operands
+from qdialect.ir.quant import RescaleOp
 from qdialect.passes.rescale.passing import is_passable, passage, rescaled_to, same_order
 from qdialect.passes.rescale.runs import HoistPastRun
 from qdialect.passes.rule_pass import (
@@ -39,9 +42,6 @@ from qdialect.passes.rule_pass import (
     rescaled,
     with_qparams,
 )
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import RescaleOp
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 

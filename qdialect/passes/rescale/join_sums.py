@@ -29,14 +29,14 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
-from qdialect.behaviors import Behavior
-from qdialect.numerics.alignment import exact_sums
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.requantize import QuantGrid
-from qdialect.numerics.rounding import Rounding
+from qdialect.algebra.alignment import exact_sums
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.requantize import QuantGrid
+from qdialect.algebra.rounding import Rounding
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.quant import RescaleOp, arithmetic_of
 from qdialect.passes.rescale.convert_rescale import forms_of, grids_of, nearest_of_reals
 from qdialect.passes.rule_pass import refuse_types
-from qdialect.quant import RescaleOp, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 _WIDEST = 8

@@ -32,25 +32,25 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra import arithmetic
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.arithmetic import Arithmetic, quantized, requantized, table
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.ranges import Interval
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
 from qdialect.analysis.gain import gain_of
 from qdialect.analysis.ranges import narrowed_qparams
-from qdialect.behaviors import Behavior
-from qdialect.behaviors.flow import tied_operands
-from qdialect.behaviors.shapes import shape_of
-from qdialect.context import QContext
-from qdialect.numerics import arithmetic
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.arithmetic import Arithmetic, quantized, requantized, table
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.lazy_numpy import np
-from qdialect.numerics.ranges import Interval
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import constant_array, constant_of
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.behaviors.flow import tied_operands
+from qdialect.ir.behaviors.shapes import shape_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_array, constant_of
+from qdialect.ir.quant import arithmetic_of
 from qdialect.passes.pair_contract import NO_TWO_STAGE, replaced_kernel
 from qdialect.passes.rule_pass import keeps_order
-from qdialect.qparams import QParams
-from qdialect.quant import arithmetic_of
 from qdialect.rewrite import Refusal
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def counterpart(
     )
     if found is None:
         return Refusal("levels", "no code stands for a constant it compares with")
-    from qdialect.numerics.quantize import storage_dtype
+    from qdialect.algebra.quantize import storage_dtype
 
     return Counterpart(constant.index, found.astype(storage_dtype(params)), params)
 
@@ -176,7 +176,7 @@ def _per_element(
     defined: Arithmetic,
 ) -> NDArray[np.int64] | None:
     """The codes, decided once per distinct code and pair of parameters on it."""
-    from qdialect.numerics.quantize import spread
+    from qdialect.algebra.quantize import spread
 
     choose = behavior.choose
     assert choose is not None

@@ -50,11 +50,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from qdialect.algebra.contract import EXACT, Numerics, level_named
 from qdialect.analysis.index import every_op
 from qdialect.analysis.ranges import CodeRanges, ranges_anew
-from qdialect.context import QContext, session
 from qdialect.errors import UsageError
-from qdialect.numerics.contract import EXACT, Numerics, level_named
+from qdialect.ir.context import QContext, session
+from qdialect.ir.quant import RescaleOp, arithmetic_of
 from qdialect.passes.casts.cast_rules import DequantizeOfQuantize, QuantizeOfConstant
 from qdialect.passes.cleanup.cse import Cse
 from qdialect.passes.rescale.fold_rescale import IdentityRescale, RescaleOfConstant
@@ -64,7 +65,6 @@ from qdialect.passes.rescale.place.conversions import conversion_of
 from qdialect.passes.rescale.place.costs import Costs, elements_cost
 from qdialect.passes.rescale.place.problem import PlacementProblem
 from qdialect.placement import Parts, Solution, solve
-from qdialect.quant import RescaleOp, arithmetic_of
 from qdialect.rewrite import Driver, Rule
 from qdialect.rewrite.remarks import fired_remark
 from qdialect.rewrite.rewriter import erase_op

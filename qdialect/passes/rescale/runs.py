@@ -34,18 +34,18 @@ from itertools import islice
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import EXACT, Contract
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.ranges import inside_bounds
-from qdialect.behaviors import Behavior
-from qdialect.behaviors.flow import carry_all_down, carry_up, tied_operands
-from qdialect.context import QContext
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import KEY, shape_of
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.behaviors.flow import carry_all_down, carry_up, tied_operands
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import KEY, shape_of
+from qdialect.ir.quant import RescaleOp, arithmetic_of
 from qdialect.passes.rescale.passing import same_order
 from qdialect.passes.rule_pass import refuse_tied, rescaled, with_qparams
-from qdialect.qparams import QParams
-from qdialect.quant import RescaleOp, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 _JOINING = 16

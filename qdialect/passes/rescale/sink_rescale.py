@@ -34,14 +34,17 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import EXACT, Contract
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
-from qdialect.behaviors import Behavior
-from qdialect.behaviors.flow import carry_all_down, carry_some_down, tied_operands
-from qdialect.context import QContext
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import constant_of, make_constant
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.behaviors.flow import carry_all_down, carry_some_down, tied_operands
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_of, make_constant
+from qdialect.ir.quant import RescaleOp, UniformType, arithmetic_of
 from qdialect.passes.rescale.passing import (
     Counterpart,
     constant_operand,
@@ -60,9 +63,6 @@ from qdialect.passes.rule_pass import (
     users,
     with_qparams,
 )
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import RescaleOp, UniformType, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 

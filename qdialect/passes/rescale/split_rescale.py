@@ -34,22 +34,22 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra import alignment
+from qdialect.algebra.alignment import Alignment
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.requantize import QuantGrid, quant_grids, same_codes
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import constant_values, is_integer, qparams_of, rounding_of
 from qdialect.analysis.contractions import keeps_activation, sums_of
 from qdialect.analysis.ranges import ranges
-from qdialect.behaviors import Accumulator, Behavior, PortKind
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.context import QContext
-from qdialect.numerics import alignment
-from qdialect.numerics.alignment import Alignment
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.requantize import QuantGrid, quant_grids, same_codes
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import constant_of, make_constant
+from qdialect.ir.behaviors import Accumulator, Behavior, PortKind
+from qdialect.ir.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_of, make_constant
+from qdialect.ir.quant import RescaleOp, UniformType
 from qdialect.passes.pair_contract import NO_TWO_STAGE
 from qdialect.passes.rule_pass import RulePass, refuse_scales, refuse_types, with_qparams
-from qdialect.qparams import QParams
-from qdialect.quant import RescaleOp, UniformType
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 if TYPE_CHECKING:

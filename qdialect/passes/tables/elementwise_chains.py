@@ -25,28 +25,26 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
-from qdialect.behaviors import Behavior
-from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.float_spans import (
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.float_spans import (
     FLOATS,
     CodeSpan,
     FloatSpan,
     InexactError,
     approximated,
 )
-from qdialect.numerics.quantize import storage_dtype
-from qdialect.numerics.reals import Reals, UndecidedError, decide
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import constant_array, constant_of, shape_of
-from qdialect.ops.base import is_kernel
-from qdialect.passes.constant_scalars import scalar_of
-from qdialect.passes.folding.constant_evaluation import compute_codes
-from qdialect.qparams import QParams
-from qdialect.quant import (
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.quantize import storage_dtype
+from qdialect.algebra.reals import Reals, UndecidedError, decide
+from qdialect.algebra.rounding import Rounding
+from qdialect.analysis.codes import is_integer, qparams_of, rounding_of
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_array, constant_of, shape_of
+from qdialect.ir.ops.base import is_kernel
+from qdialect.ir.quant import (
     DCastOp,
     QCastOp,
     RescaleOp,
@@ -55,6 +53,8 @@ from qdialect.quant import (
     cast_rounding,
     element_type,
 )
+from qdialect.passes.constant_scalars import scalar_of
+from qdialect.passes.folding.constant_evaluation import compute_codes
 from qdialect.rewrite import Refusal
 from qdialect.rewrite.effects import has_effects
 

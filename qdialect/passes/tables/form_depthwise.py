@@ -40,16 +40,18 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.linear import linear_tables
+from qdialect.algebra.one_product import Product, products
+from qdialect.algebra.qparams import QParams, Storage
 from qdialect.analysis.codes import qparams_of
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.linear import linear_tables
-from qdialect.numerics.one_product import Product, products
-from qdialect.ops import Conv1DOp, Conv2DOp, Conv3DOp, make_constant
-from qdialect.ops.contraction import ConvolutionOp
-from qdialect.ops.keys import QPARAMS
+from qdialect.ir.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import Conv1DOp, Conv2DOp, Conv3DOp, make_constant
+from qdialect.ir.ops.contraction import ConvolutionOp
+from qdialect.ir.ops.keys import QPARAMS
+from qdialect.ir.quant import UniformType, element_type
 from qdialect.passes.folding.affine_chains import (
     Chain,
     ChainOp,
@@ -64,8 +66,6 @@ from qdialect.passes.folding.affine_chains import (
     tables_of,
 )
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_new
-from qdialect.qparams import QParams, Storage
-from qdialect.quant import UniformType, element_type
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 _CHANNELS = 1

@@ -37,16 +37,24 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.ranges import ranges
-from qdialect.behaviors.shapes import DYNAMIC, shape_of
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import DivOp, ReduceMaxOp, ReduceSumOp, SoftmaxOp, SubOp, TableOp, make_constant
-from qdialect.ops.base import NNOp, ranked
+from qdialect.ir.behaviors.shapes import DYNAMIC, shape_of
+from qdialect.ir.ops import (
+    DivOp,
+    ReduceMaxOp,
+    ReduceSumOp,
+    SoftmaxOp,
+    SubOp,
+    TableOp,
+    make_constant,
+)
+from qdialect.ir.ops.base import NNOp, ranked
+from qdialect.ir.quant import UniformType
 from qdialect.passes.rule_pass import RulePass, refuse_scales
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType
 from qdialect.rewrite import Refusal, Rewriter, Rule
 
 _LEAST, _MOST = 8, 24

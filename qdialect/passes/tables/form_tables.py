@@ -45,19 +45,19 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.contract import EXACT, Contract
+from qdialect.algebra.fixed_point import FixedPoint, Form
+from qdialect.algebra.quantize import storage_dtype
 from qdialect.analysis.codes import is_integer, qparams_of
-from qdialect.behaviors.flow import tied_operands
-from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.numerics.fixed_point import FixedPoint, Form
-from qdialect.numerics.quantize import storage_dtype
-from qdialect.ops import TableOp, constant_array, constant_of, make_constant
-from qdialect.ops.base import ranked
+from qdialect.ir.behaviors.flow import tied_operands
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import TableOp, constant_array, constant_of, make_constant
+from qdialect.ir.ops.base import ranked
+from qdialect.ir.quant import DCastOp, QCastOp, RescaleOp, SCastOp, UniformType, arithmetic_of
 from qdialect.passes.folding.constant_evaluation import can_hold
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_types, with_qparams
 from qdialect.passes.tables.elementwise_chains import ElementwiseChains
-from qdialect.quant import DCastOp, QCastOp, RescaleOp, SCastOp, UniformType, arithmetic_of
 from qdialect.rewrite import Refusal, Rewriter, Rule, retyped
 
 Array = NDArray[Any]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from qdialect.ops.registry import default_components
+from qdialect.ir.ops.registry import default_components
 from qdialect.targets.kernels import Kernel
 
 

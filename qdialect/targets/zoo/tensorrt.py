@@ -11,7 +11,7 @@ float otherwise.
 
 from __future__ import annotations
 
-from qdialect.numerics.rounding import Rounding
+from qdialect.algebra.rounding import Rounding
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
 from qdialect.targets.zoo import with_kernels

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qdialect.numerics.sums import PAIRS
+from qdialect.algebra.sums import PAIRS
+from qdialect.plugins.onnx.target import TARGET as ONNXRUNTIME
 from qdialect.targets.kernels import ANY, Kernel
-from qdialect.targets.onnxruntime import TARGET as ONNXRUNTIME
 from qdialect.targets.price_table import shipped_prices
 
 _CONTRACTION = (

@@ -8,12 +8,12 @@ import time
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.context import QContext, new_context
 from qdialect.errors import InputError, QError
-from qdialect.formats.bytecode.emitter import number, section
-from qdialect.formats.bytecode.layout import MAGIC, Attr, Section, Type
-from qdialect.formats.mlir.read import bytecode_module, read_module
-from qdialect.formats.mlir.write import bytecode
+from qdialect.ir.context import QContext, new_context
+from qdialect.plugins.mlir.bytecode.emitter import number, section
+from qdialect.plugins.mlir.bytecode.layout import MAGIC, Attr, Section, Type
+from qdialect.plugins.mlir.read import bytecode_module, read_module
+from qdialect.plugins.mlir.write import bytecode
 from tests.generators.sized import GRAPHS
 
 TEXT = """

@@ -14,12 +14,12 @@ import qdialect as qd
 from qdialect.cli.opt import main as opt
 from qdialect.cli.qopt import main as qopt
 from qdialect.cli.translate import main as translate
-from qdialect.context import QContext, new_context
 from qdialect.errors import InputError, QError
-from qdialect.formats.bytecode.layout import MAGIC
-from qdialect.formats.mlir.read import bytecode_module, load_module, read_module
-from qdialect.formats.mlir.write import bytecode, module_text, save_module
-from qdialect.ops import make_constant
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.ops import make_constant
+from qdialect.plugins.mlir.bytecode.layout import MAGIC
+from qdialect.plugins.mlir.read import bytecode_module, load_module, read_module
+from qdialect.plugins.mlir.write import bytecode, module_text, save_module
 from tests.generators.programs import random_program
 from tests.generators.sized import GRAPHS
 

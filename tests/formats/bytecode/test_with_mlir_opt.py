@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from qdialect.context import new_context
 from qdialect.errors import QError
-from qdialect.formats.mlir.read import bytecode_module
-from qdialect.formats.mlir.write import bytecode
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import bytecode_module
+from qdialect.plugins.mlir.write import bytecode
 from tests.formats.bytecode.test_module_bytes import ATTRIBUTES, TYPES
 from tests.generators.generic_text import generic_text
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from qdialect.context import new_context
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.mlir.write import module_text
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.mlir.write import module_text
 
 
 def doubled(sigil: str, first: str, each: str, last: str, count: int = 40) -> str:

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import parse_text
-from qdialect.formats.mlir.write import module_text
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import parse_text
+from qdialect.plugins.mlir.write import module_text
 from tests.generators.generic_modules import GenericModules
 from tests.quant.quant_support import find_mlir_opt
 

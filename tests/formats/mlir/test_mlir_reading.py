@@ -18,12 +18,12 @@ from xdsl.dialects.builtin import (
 from xdsl.parser import Parser
 
 import qdialect as qd
-from qdialect.context import new_context
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.mlir.read.parser import OVERRIDDEN
-from qdialect.formats.mlir.write import module_text
-from qdialect.weights import BlobStore
+from qdialect.ir.context import new_context
+from qdialect.ir.weights import BlobStore
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.mlir.read.parser import OVERRIDDEN
+from qdialect.plugins.mlir.write import module_text
 
 
 def read(text: str):

@@ -20,13 +20,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.printer import Printer
 
-from qdialect.context import new_context
-from qdialect.dialects.onnx import ProtoAttr
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import load_module, read_module
-from qdialect.formats.mlir.write import blob_keys, module_text, save_module
-from qdialect.ops import BlobAttr, ConstantOp, constant_array, make_constant
-from qdialect.weights import Blob, BlobStore, replacing
+from qdialect.ir.context import new_context
+from qdialect.ir.ops import BlobAttr, ConstantOp, constant_array, make_constant
+from qdialect.ir.weights import Blob, BlobStore, replacing
+from qdialect.plugins.mlir.read import load_module, read_module
+from qdialect.plugins.mlir.write import blob_keys, module_text, save_module
+from qdialect.plugins.onnx.dialect import ProtoAttr
 
 
 def module_with(array, element):
@@ -97,7 +97,7 @@ def test_nothing_is_left_behind_on_failure(tmp_path: Path, monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("qdialect.formats.mlir.write.os.replace", full)
+    monkeypatch.setattr("qdialect.plugins.mlir.write.os.replace", full)
     with pytest.raises(InputError, match="No space left"):
         save_module(module, ctx, tmp_path / "x.mlir", inline_weights=True)
     assert list(tmp_path.iterdir()) == []

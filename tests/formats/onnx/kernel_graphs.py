@@ -10,11 +10,11 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from qdialect import ops as nn
-from qdialect.context import QContext, new_context
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.qparams.parameters import QParams
-from qdialect.quant import UniformType
+from qdialect.algebra.qparams.parameters import QParams
+from qdialect.ir import ops as nn
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.quant import UniformType
+from qdialect.plugins.onnx.write import OrtEngine
 
 SHAPE = (2, 6, 8, 10)
 BYTES = ("u8", "i8")

@@ -13,12 +13,12 @@ from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from qdialect.context import QContext, new_context
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.formats.onnx.write.kernels import NEWEST, Version, installed_runtime
+from qdialect.ir.context import QContext, new_context
 from qdialect.passes.casts.integerize import Integerize
 from qdialect.passes.cleanup.dce import Dce
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import OrtEngine, write_model
+from qdialect.plugins.onnx.write.kernels import NEWEST, Version, installed_runtime
 
 Array = NDArray[Any]
 

@@ -9,8 +9,8 @@ import pytest
 
 import qdialect as qd
 from qdialect.engines.local import KEPT_NODES
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.plugins.onnx.write import OrtEngine
 
 TEXT = """
 func.func @main(%q: tensor<2x3x{n}x4xf32> {{nn.name = "q"}},

@@ -15,12 +15,12 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_models import ModelBuilder, load, ops, unary
 
-from qdialect.context import new_context
 from qdialect.errors import InputError, QError, UnsupportedError
-from qdialect.formats.mlir.read import parse_text
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, save_model, write_model
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import parse_text
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import OrtEngine, save_model, write_model
 from tests.support.commands import call, qopt
 
 

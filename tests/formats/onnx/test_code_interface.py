@@ -10,13 +10,13 @@ import pytest
 from onnx import helper
 from onnx_models import ModelBuilder
 
-from qdialect.context import new_context
 from qdialect.errors import InputError
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import write_model
-from qdialect.quant.interface_metadata import QPARAMS
+from qdialect.ir.context import new_context
+from qdialect.ir.quant.interface_metadata import QPARAMS
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.mlir.write import module_text
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import write_model
 
 X = "tensor<2x4x!quant.uniform<i8:f32, 1.000000e-01:3>>"
 U = "tensor<2x4x!quant.uniform<u8<1:200>:f32:1, {1.000000e-01:3,0.2:1,3.000000e-01:1,0.4:200}>>"

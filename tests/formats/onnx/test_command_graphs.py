@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import qdialect as qd
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write import OrtEngine
+from qdialect.plugins.onnx.write import OrtEngine
 from tests.support.command_checks import command_failure
 from tests.support.graph_checks import Case
 

@@ -11,12 +11,12 @@ import pytest
 from onnx_models import ModelBuilder, load, ops
 from random_shapes import Shapes
 
-from qdialect.context import new_context
-from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import InputError
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.plugins.onnx.dialect import NodeOp
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import OrtEngine, write_model
 
 Feed = dict[str, Any]
 

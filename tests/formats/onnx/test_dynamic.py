@@ -11,12 +11,12 @@ import pytest
 from onnx import TensorProto
 from onnx_models import ModelBuilder, export, load, ops, random_feeds
 
-from qdialect.context import QContext
-from qdialect.dialects.onnx import NodeOp
-from qdialect.formats.onnx.write import OrtEngine, evaluate_node
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import QContext
 from qdialect.pipeline.registry import PassRegistry
 from qdialect.pipeline.text import parse_pipeline
-from qdialect.reference import Interpreter
+from qdialect.plugins.onnx.dialect import NodeOp
+from qdialect.plugins.onnx.write import OrtEngine, evaluate_node
 
 
 def interpret(ctx: QContext, module: Any, feeds: dict[str, Any]) -> list[Any]:

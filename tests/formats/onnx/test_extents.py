@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from qdialect.formats.extents import Extent, broadcast, clamped, product
+from qdialect.plugins.common.extents import Extent, broadcast, clamped, product
 
 NAMES = ("batch", "sequence", "heads")
 

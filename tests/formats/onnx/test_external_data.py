@@ -13,9 +13,9 @@ from onnx_models import ModelBuilder
 import qdialect as qd
 from qdialect.cli import qopt, translate
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write import OrtEngine, copy_model, save_model
-from qdialect.formats.onnx.write import external_data as beside
-from qdialect.formats.onnx.write import save as saving
+from qdialect.plugins.onnx.write import OrtEngine, copy_model, save_model
+from qdialect.plugins.onnx.write import external_data as beside
+from qdialect.plugins.onnx.write import save as saving
 from qdialect.workflows.loadable import loader
 
 WEIGHT = np.random.default_rng(0).integers(-100, 100, (40, 40)).astype(np.float32)

@@ -15,8 +15,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import qdialect as qd
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.passes.casts.pin_unrounded import PinUnrounded
+from qdialect.plugins.onnx.passes.pin_unrounded import PinUnrounded
+from qdialect.plugins.onnx.write import OrtEngine, write_model
 
 SHAPE = (2, 3, 4, 4)
 OPS: Mapping[str, Mapping[str, Any]] = {

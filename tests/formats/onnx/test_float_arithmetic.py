@@ -14,14 +14,14 @@ from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Block
 
 from qdialect import api
-from qdialect.context import new_context
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.numerics.arithmetic import Arithmetic, requantized
-from qdialect.numerics.requantize import QuantGrid
-from qdialect.numerics.rounding import Rounding
-from qdialect.quant import arithmetic_of
-from qdialect.reference import Interpreter
+from qdialect.algebra.arithmetic import Arithmetic, requantized
+from qdialect.algebra.requantize import QuantGrid
+from qdialect.algebra.rounding import Rounding
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.ir.quant import arithmetic_of
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import OrtEngine, write_model
 
 pytest.importorskip("onnxruntime")
 
@@ -207,9 +207,9 @@ def test_a_table_is_what_the_runtime_computes(kind: str, attributes: dict[str, f
 
 
 def test_the_error_of_functions_is_as_stated() -> None:
-    from qdialect import ops as nn
-    from qdialect.numerics.float_spans import FloatSpan, approximated
-    from qdialect.ops import default_behaviors
+    from qdialect.algebra.float_spans import FloatSpan, approximated
+    from qdialect.ir import ops as nn
+    from qdialect.ir.ops import default_behaviors
 
     rng = np.random.default_rng(3)
     size = rng.uniform(-6, 2, 20000)

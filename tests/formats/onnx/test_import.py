@@ -19,9 +19,9 @@ from onnx_models import (
     unary,
 )
 
-from qdialect.dialects.attributes import string_list
-from qdialect.dialects.interface import OUTPUTS
-from qdialect.dialects.onnx import ALIASES
+from qdialect.ir.dialects.attributes import string_list
+from qdialect.ir.dialects.interface import OUTPUTS
+from qdialect.plugins.onnx.dialect import ALIASES
 
 IMAGE = [2, 4, 8, 10]
 SIGNAL = [2, 4, 9]

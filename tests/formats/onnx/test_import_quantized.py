@@ -12,11 +12,11 @@ from onnx.reference import ReferenceEvaluator
 from onnx_models import ModelBuilder, export, load, ops, roundtrip
 from xdsl.dialects.func import FuncOp
 
-from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write import OrtEngine, evaluate_node
-from qdialect.quant import quant_element
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.quant import quant_element
+from qdialect.plugins.onnx.dialect import NodeOp
+from qdialect.plugins.onnx.write import OrtEngine, evaluate_node
 
 IMAGE = [2, 4, 8, 10]
 

@@ -11,12 +11,12 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
-from qdialect import ops as nn
-from qdialect.context import new_context
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.formats.onnx.write.kernels import SINCE
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir import ops as nn
+from qdialect.ir.context import new_context
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import OrtEngine, write_model
+from qdialect.plugins.onnx.write.kernels import SINCE
 
 IMAGE = [1, 4, 4, 6]
 CASES: list[tuple[str, str, list[tuple[str, Any]], dict[str, Any], int]] = [

@@ -13,10 +13,10 @@ from xdsl.parser import Parser
 from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.context import new_context
-from qdialect.dialects.onnx import NodeOp
 from qdialect.errors import QError
-from qdialect.formats.onnx.write import OrtEngine, evaluate_node, write_model
+from qdialect.ir.context import new_context
+from qdialect.plugins.onnx.dialect import NodeOp
+from qdialect.plugins.onnx.write import OrtEngine, evaluate_node, write_model
 
 
 def kept(module: Any) -> list[NodeOp]:

@@ -13,9 +13,9 @@ from onnx_models import Array
 from xdsl.parser import Parser
 
 from qdialect import api
-from qdialect.context import new_context
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, write_model
+from qdialect.ir.context import new_context
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import OrtEngine, write_model
 
 pytest.importorskip("onnxruntime")
 

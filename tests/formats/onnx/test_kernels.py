@@ -16,10 +16,12 @@ from kernel_graphs import BYTES, SHAPE, Graph, check, encoding, real, stored
 from onnx_models import RUNTIME, STORAGE_DTYPES, Array, export, needs_runtime, steps
 from xdsl.dialects.builtin import TensorType, i1, i64
 
-from qdialect import ops as nn
+from qdialect.algebra.qparams.parameters import QParams
 from qdialect.errors import UsageError
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.formats.onnx.write.kernels import (
+from qdialect.ir import ops as nn
+from qdialect.ir.quant import RescaleOp, UniformType
+from qdialect.plugins.onnx.write import OrtEngine
+from qdialect.plugins.onnx.write.kernels import (
     DIRECT,
     KERNELS,
     SINCE,
@@ -27,8 +29,6 @@ from qdialect.formats.onnx.write.kernels import (
     parse_version,
     runs_on,
 )
-from qdialect.qparams.parameters import QParams
-from qdialect.quant import RescaleOp, UniformType
 
 UNARY: dict[str, tuple[Any, dict[str, Any], Callable[[Array], Array]]] = {
     "nn.sigmoid": (nn.SigmoidOp, {}, lambda x: 1 / (1 + np.exp(-x))),

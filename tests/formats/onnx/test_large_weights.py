@@ -13,9 +13,9 @@ import pytest
 from onnx_models import ModelBuilder
 
 import qdialect as qd
-from qdialect.formats.onnx.read.wire import cut_out
-from qdialect.formats.onnx.write import write_model
-from qdialect.formats.onnx.write.written import Written
+from qdialect.plugins.onnx.read.wire import cut_out
+from qdialect.plugins.onnx.write import write_model
+from qdialect.plugins.onnx.write.written import Written
 from tests.support.large_models import measured, write_network
 
 RANDOM = np.random.default_rng(3)
@@ -179,7 +179,7 @@ WRITER = """
 import sys
 import numpy as np, onnx
 from onnx import helper, TensorProto
-from qdialect.formats.onnx.write import save_model
+from qdialect.plugins.onnx.write import save_model
 number, path = int(sys.argv[1]), sys.argv[2]
 weight = helper.make_tensor("w", 1, [4000], np.full(4000, number, "f4").tobytes(), raw=True)
 graph = helper.make_graph(

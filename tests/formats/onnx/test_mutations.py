@@ -13,9 +13,9 @@ from pathlib import Path
 import onnx
 import pytest
 
-from qdialect.context import new_context
 from qdialect.errors import InputError, QError
-from qdialect.formats.onnx.read import import_model
+from qdialect.ir.context import new_context
+from qdialect.plugins.onnx.read import import_model
 from tests.support import damaged_models as fuzz_onnx
 
 COUNT = int(os.environ.get("QDIALECT_FUZZ", "24"))

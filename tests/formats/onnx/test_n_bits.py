@@ -10,9 +10,9 @@ import pytest
 from onnx_models import ModelBuilder, export, load, ops, random_feeds
 
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.quant import quant_element
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.quant import quant_element
+from qdialect.plugins.onnx.write import OrtEngine
 
 
 def model(

@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 import qdialect as qd
 from qdialect.cli.qopt import main
 from qdialect.errors import UsageError
-from qdialect.ops.priced_shapes import priced_shape
+from qdialect.ir.ops.priced_shapes import priced_shape
 
 
 @pytest.fixture

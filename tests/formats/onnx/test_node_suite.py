@@ -15,7 +15,7 @@ import pytest
 from onnx_models import RUNTIME, export, load
 
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write import OrtEngine
+from qdialect.plugins.onnx.write import OrtEngine
 
 #: cases with random results before a version of the runtime
 RANDOM = {"test_reversesequence_batch": (1, 28)}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx_models import ModelBuilder, export, integerized, load, ops
 
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.plugins.onnx.write import OrtEngine
 
 RELATIONS = ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"]
 

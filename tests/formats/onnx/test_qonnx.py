@@ -23,10 +23,10 @@ from qonnx_models import (
 
 import qdialect as qd
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.formats.onnx.write.engine import loads
-from qdialect.quant import quant_element
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.quant import quant_element
+from qdialect.plugins.onnx.write import OrtEngine
+from qdialect.plugins.onnx.write.engine import loads
 from qdialect.targets.installed import get_target
 from qdialect.workflows.optimize_file import FileOptimization
 from qdialect.workflows.run import open_engine

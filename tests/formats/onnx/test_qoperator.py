@@ -11,13 +11,13 @@ from onnx import numpy_helper
 from onnx_models import BOUNDS, STORAGE_DTYPES, export
 from xdsl.dialects.builtin import TensorType
 
-from qdialect import ops as nn
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.formats.onnx.write.kernels import refusal
-from qdialect.qparams.parameters import QParams
-from qdialect.quant import RescaleOp, UniformType
+from qdialect.algebra.qparams.parameters import QParams
+from qdialect.ir import ops as nn
+from qdialect.ir.context import new_context
+from qdialect.ir.quant import RescaleOp, UniformType
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.onnx.write import OrtEngine, write_model
+from qdialect.plugins.onnx.write.kernels import refusal
 
 
 def test_rescale_with_another_reader_is_written_for_both() -> None:
@@ -147,7 +147,7 @@ def test_narrow_bounds_are_kept() -> None:
 
 
 def nn_storage(low: int, high: int) -> Any:
-    from qdialect.qparams.parameters import Storage
+    from qdialect.algebra.qparams.parameters import Storage
 
     return Storage.of("i8", low, high)
 

@@ -10,11 +10,11 @@ import pytest
 from onnx_models import STORAGE_DTYPES, ModelBuilder, export, load, ops, random_feeds
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.context import QContext
-from qdialect.dialects.onnx import PARAMS, NodeOp
 from qdialect.errors import InputError
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import QContext
+from qdialect.plugins.onnx.dialect import PARAMS, NodeOp
+from qdialect.plugins.onnx.write import OrtEngine
 
 BYTES = ("u8", "i8")
 MIDDLE = {"u8": 128, "i8": 0}

@@ -20,8 +20,8 @@ from onnx_models import (
     roundtrip,
 )
 
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.plugins.onnx.write import OrtEngine
 
 quantization = pytest.importorskip("onnxruntime.quantization")
 

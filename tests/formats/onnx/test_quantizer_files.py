@@ -14,12 +14,12 @@ from onnx_models import ModelBuilder, export, load, ops, roundtrip
 from quantizer_files import FILES, Builder, feeds, integers, nncf_groups, quark_blocks
 
 import qdialect as qd
-from qdialect.context import new_context
 from qdialect.engines.local import KEPT_NODES
 from qdialect.errors import InputError, QError
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import OrtEngine
 from qdialect.targets.installed import get_target
 from qdialect.workflows.optimize import Optimization
 from qdialect.workflows.optimize_file import FileOptimization

@@ -9,14 +9,14 @@ import numpy as np
 import onnx
 import pytest
 
-from qdialect.context import QContext, new_context
+from qdialect.algebra.rounding import Rounding
 from qdialect.errors import UnsupportedError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.onnx.read import import_model
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.numerics.rounding import Rounding
-from qdialect.quant import QCastOp, cast_rounding
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.quant import QCastOp, cast_rounding
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.onnx.read import import_model
+from qdialect.plugins.onnx.write import OrtEngine, write_model
 
 SHAPE = "2x3x4x64"
 TYPES = {

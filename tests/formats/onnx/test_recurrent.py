@@ -12,11 +12,11 @@ from onnx_models import ModelBuilder, load, ops, roundtrip
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from qdialect.formats.mlir.read import verify_module
-from qdialect.ops import shape_of
+from qdialect.interpreter import Interpreter
+from qdialect.ir.ops import shape_of
 from qdialect.passes.lowering.lower_composites import LowerComposites
-from qdialect.profile.instrument import instrument
-from qdialect.reference import Interpreter
+from qdialect.plugins.mlir.read import verify_module
+from qdialect.quantizer.profile.instrument import instrument
 from qdialect.targets.base import Target
 
 GATES = {"LSTM": 4, "GRU": 3}

@@ -7,11 +7,11 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from qdialect.context import new_context
 from qdialect.errors import UnsupportedError
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.onnx.write import write_model
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.onnx.write import write_model
 
 CASES = [
     ("gemmlowp multiplier [1533916892] shift [31]", "i8:f32, 0.05", "i8:f32, 0.07:3", False),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.mlir.read import read_module
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.formats.onnx.write.kernels import KERNELS
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.context import new_context
+from qdialect.plugins.mlir.read import read_module
+from qdialect.plugins.onnx.write import OrtEngine, write_model
+from qdialect.plugins.onnx.write.kernels import KERNELS
 
 TENSOR, AXIS = "<u8:f32, 0.05:100>", "<u8:f32:1, {0.05:100, 0.02:7, 0.04:128}>"
 WEIGHT = "tensor<3x3x1x1x!quant.uniform<i8:f32, 0.1>>"

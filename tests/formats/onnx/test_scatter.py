@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
-from qdialect import ops as nn
-from qdialect.context import new_context
 from qdialect.errors import InputError, UnsupportedError
-from qdialect.formats.onnx.write import OrtEngine, write_model
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir import ops as nn
+from qdialect.ir.context import new_context
+from qdialect.plugins.onnx.write import OrtEngine, write_model
 
 BOX = np.stack(np.meshgrid([1, 3], [0, 1, 2], indexing="ij"), -1)
 #: op, indices, extents of the update, attributes, and what it becomes

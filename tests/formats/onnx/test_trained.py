@@ -11,7 +11,7 @@ import pytest
 from onnx_models import assert_same, export, integerized, load
 from test_quantized_nets import quantize
 
-from qdialect.formats.onnx.write import OrtEngine
+from qdialect.plugins.onnx.write import OrtEngine
 
 FILE = "ch_ppocr_mobile_v2.0_cls_infer.onnx"
 

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from onnx_models import ModelBuilder
 
 import qdialect as qd
-from qdialect.formats.onnx.write import OrtEngine
+from qdialect.plugins.onnx.write import OrtEngine
 
 
 def optimized(model: onnx.ModelProto, folder: Path, form: qd.api.Form = "qdq") -> Path:

@@ -10,19 +10,19 @@ import pytest
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
 
 import qdialect as qd
-from qdialect.context import QContext, new_context
-from qdialect.dialects.tflite import TABLE, VARIABLE, TfliteNodeOp
 from qdialect.errors import InputError, UnsupportedError
-from qdialect.formats.mlir.read import read_module as read_text
-from qdialect.formats.mlir.read import verify_module
-from qdialect.formats.mlir.write import module_text
-from qdialect.formats.tflite.from_module import module_file
-from qdialect.formats.tflite.model import File, Kind, Subgraph, Tensor
-from qdialect.formats.tflite.read import read_bytes, read_file
-from qdialect.formats.tflite.to_module import read_module
-from qdialect.formats.tflite.write import file_bytes, write_file
-from qdialect.ops import keys_of
-from qdialect.quant import UniformType, element_type
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.ops import keys_of
+from qdialect.ir.quant import UniformType, element_type
+from qdialect.plugins.mlir.read import read_module as read_text
+from qdialect.plugins.mlir.read import verify_module
+from qdialect.plugins.mlir.write import module_text
+from qdialect.plugins.tflite.dialect import TABLE, VARIABLE, TfliteNodeOp
+from qdialect.plugins.tflite.file.from_module import module_file
+from qdialect.plugins.tflite.file.model import File, Kind, Subgraph, Tensor
+from qdialect.plugins.tflite.file.read import read_bytes, read_file
+from qdialect.plugins.tflite.file.to_module import read_module
+from qdialect.plugins.tflite.file.write import file_bytes, write_file
 from tests.support.tflite_files import CODES, FILES, convolution, narrow, op, quantized, sparse
 
 

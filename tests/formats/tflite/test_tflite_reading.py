@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from qdialect.errors import InputError
-from qdialect.formats.tflite.flatbuffer_read import Bytes, Decoder
-from qdialect.formats.tflite.model import File, Quantization, Subgraph, Tensor
-from qdialect.formats.tflite.read import read_bytes, read_file
-from qdialect.formats.tflite.schema import schema_of
-from qdialect.formats.tflite.write import file_bytes, write_file
+from qdialect.plugins.tflite.file.flatbuffer_read import Bytes, Decoder
+from qdialect.plugins.tflite.file.model import File, Quantization, Subgraph, Tensor
+from qdialect.plugins.tflite.file.read import read_bytes, read_file
+from qdialect.plugins.tflite.file.schema import schema_of
+from qdialect.plugins.tflite.file.write import file_bytes, write_file
 from tests.support.tflite_files import FILES, convolution, quantized
 
 

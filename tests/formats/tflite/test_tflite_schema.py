@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.formats.tflite.flatbuffer_read import Bytes, Decoder
-from qdialect.formats.tflite.flatbuffer_write import encode
-from qdialect.formats.tflite.model import Kind
-from qdialect.formats.tflite.schema import CALLED, Field, schema_of
+from qdialect.plugins.tflite.file.flatbuffer_read import Bytes, Decoder
+from qdialect.plugins.tflite.file.flatbuffer_write import encode
+from qdialect.plugins.tflite.file.model import Kind
+from qdialect.plugins.tflite.file.schema import CALLED, Field, schema_of
 
 
 def litert() -> Any:

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.context import new_context
-from qdialect.formats.tflite.elements import ELEMENTS, from_stored, stored_size, to_stored
-from qdialect.formats.tflite.from_module import module_file
-from qdialect.formats.tflite.read import read_bytes
-from qdialect.formats.tflite.schema import schema_of
-from qdialect.formats.tflite.sparse import to_dense
-from qdialect.formats.tflite.to_module import read_module
-from qdialect.formats.tflite.versions import Value, version_of
-from qdialect.formats.tflite.write import file_bytes
+from qdialect.ir.context import new_context
+from qdialect.plugins.tflite.file.elements import ELEMENTS, from_stored, stored_size, to_stored
+from qdialect.plugins.tflite.file.from_module import module_file
+from qdialect.plugins.tflite.file.read import read_bytes
+from qdialect.plugins.tflite.file.schema import schema_of
+from qdialect.plugins.tflite.file.sparse import to_dense
+from qdialect.plugins.tflite.file.to_module import read_module
+from qdialect.plugins.tflite.file.versions import Value, version_of
+from qdialect.plugins.tflite.file.write import file_bytes
 
 NOT_OPS = {"CUSTOM", "PLACEHOLDER_FOR_GREATER_OP_CODES"}
 OPS = sorted(set(schema_of("tflite").enums["BuiltinOperator"].numbers) - NOT_OPS)

@@ -15,7 +15,7 @@ import pytest
 
 import qdialect as qd
 from qdialect.engines.local import KEPT_NODES
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 

@@ -15,7 +15,8 @@ import pytest
 torch: Any = pytest.importorskip("torch", reason="graphs are of PyTorch")
 pytest.importorskip("onnxruntime", reason="graphs run on ONNX Runtime")
 
-from qdialect import UsageError, torch_backend  # noqa: E402
+from qdialect import UsageError  # noqa: E402
+from qdialect.plugins.torch import backend as torch_backend  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def test_it_is_registered_under_our_name() -> None:
 def test_a_network_runs_on_the_runtime_for_every_extent(caplog: Any) -> None:
     module = layers()
     fast = compiled(module, threads=1)
-    with torch.no_grad(), caplog.at_level(logging.INFO, "qdialect.torch_backend"):
+    with torch.no_grad(), caplog.at_level(logging.INFO, "qdialect.plugins.torch.backend"):
         for batch in (2, 3, 5, 2):
             assert apart(fast(image(batch)), module(image(batch))) < 1e-5
     entries = torch_backend.report()

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.numerics.rounding import Rounding
+from qdialect.algebra.rounding import Rounding
 
 torch: Any = pytest.importorskip("torch", reason="the numbers are tensors")
 
-from qdialect.formats.torch.write.exact import Exact  # noqa: E402
+from qdialect.plugins.torch.write.exact import Exact  # noqa: E402
 
 
 def numbers(seed: int, count: int = 400) -> list[float]:

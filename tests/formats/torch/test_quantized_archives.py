@@ -13,8 +13,8 @@ import pytest
 
 import qdialect as qd
 from qdialect.engines.local import KEPT_NODES
-from qdialect.ops import keys_of
-from qdialect.reference import Interpreter
+from qdialect.interpreter import Interpreter
+from qdialect.ir.ops import keys_of
 
 ARCHIVES = Path(__file__).parent / "archives"
 

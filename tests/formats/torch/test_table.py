@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qdialect.formats.torch.read.table import RULES, rule_of
-from qdialect.ops.declare import DECLARED
+from qdialect.ir.ops.declare import DECLARED
+from qdialect.plugins.torch.read.table import RULES, rule_of
 
 
 def test_an_op_has_one_row() -> None:

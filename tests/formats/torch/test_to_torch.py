@@ -13,13 +13,13 @@ import pytest
 from numpy.typing import NDArray
 
 import qdialect as qd
-from qdialect.context import new_context
-from qdialect.dialects.onnx import NodeOp
 from qdialect.engines.local import KEPT_NODES
-from qdialect.formats.mlir.read import read_module, verify_module
-from qdialect.ops.registry import op_names
-from qdialect.quant.arithmetic import ARITHMETIC_KEY, IN_FLOATS
-from qdialect.reference import Interpreter, random_inputs
+from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.ir.context import new_context
+from qdialect.ir.ops.registry import op_names
+from qdialect.ir.quant.arithmetic import ARITHMETIC_KEY, IN_FLOATS
+from qdialect.plugins.mlir.read import read_module, verify_module
+from qdialect.plugins.onnx.dialect import NodeOp
 from tests.generators.networks import random_model
 from tests.generators.programs import random_program
 
@@ -233,7 +233,7 @@ def test_names_are_the_keys_and_weights_are_shared() -> None:
 
 
 def _array(op: Any, model: qd.Model) -> Array | None:
-    from qdialect.ops import ConstantOp, constant_array
+    from qdialect.ir.ops import ConstantOp, constant_array
 
     return constant_array(op, model.ctx.blobs) if isinstance(op, ConstantOp) else None
 

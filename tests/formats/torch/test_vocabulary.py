@@ -16,7 +16,7 @@ import pytest
 
 import qdialect as qd
 from qdialect.engines.local import Numpy, OnnxRuntime
-from qdialect.reference import argument_names
+from qdialect.interpreter import argument_names
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 

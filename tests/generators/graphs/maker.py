@@ -25,7 +25,7 @@ import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 from qdialect.engines.model_child import NARROW
-from qdialect.formats.onnx.write import OrtEngine
+from qdialect.plugins.onnx.write import OrtEngine
 
 IR_VERSIONS = {11: 6, 12: 7, 13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10}
 """The oldest IR version of each opset; 11 for opset 23."""

@@ -10,11 +10,11 @@ from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Operation
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect.context import QContext, new_context
-from qdialect.ops.base import KERNEL
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType
-from qdialect.reference import evaluate_op
+from qdialect.algebra.qparams import QParams
+from qdialect.interpreter import evaluate_op
+from qdialect.ir.context import QContext, new_context
+from qdialect.ir.ops.base import KERNEL
+from qdialect.ir.quant import UniformType
 from tests.support.tflite_models import litert_ops, model, op, run_litert, tensor
 
 CONTEXT: QContext = new_context()

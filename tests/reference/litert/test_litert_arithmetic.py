@@ -24,7 +24,7 @@ from litert_cases import (
     zero_point,
 )
 
-from qdialect import ops as nn
+from qdialect.ir import ops as nn
 
 Rng = np.random.Generator
 OPS = {"ADD": nn.AddOp, "SUB": nn.SubOp, "MUL": nn.MulOp, "DIV": nn.DivOp}

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect.quant import DCastOp, QCastOp, UniformType
+from qdialect.ir.quant import DCastOp, QCastOp, UniformType
 
 Rng = np.random.Generator
 

@@ -26,7 +26,7 @@ from litert_cases import (
 )
 from xdsl.dialects.builtin import StringAttr
 
-from qdialect import ops as nn
+from qdialect.ir import ops as nn
 
 Rng = np.random.Generator
 

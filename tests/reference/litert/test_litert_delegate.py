@@ -13,10 +13,10 @@ from test_litert_casts import MAKERS as CASTS
 from test_litert_contraction import MAKERS as PRODUCTS
 from test_litert_reduction import MAKERS as REDUCTIONS
 
-from qdialect.context import new_context
-from qdialect.formats.tflite.read import read_bytes
-from qdialect.formats.tflite.to_module import read_module
-from qdialect.targets.litert_delegate import refusal
+from qdialect.ir.context import new_context
+from qdialect.plugins.tflite.file.read import read_bytes
+from qdialect.plugins.tflite.file.to_module import read_module
+from qdialect.plugins.tflite.target_delegate import refusal
 from tests.support.tflite_models import LitertError, litert_ops
 
 Rng = np.random.Generator

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("ai_edge_litert")
 
-from qdialect import ops as nn
 from qdialect.errors import UnsupportedError
+from qdialect.ir import ops as nn
 from tests.reference.litert.one_op import (
     all_codes,
     engine_of,

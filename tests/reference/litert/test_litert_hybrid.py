@@ -13,13 +13,13 @@ pytest.importorskip("ai_edge_litert")
 from xdsl.dialects.builtin import StringAttr, TensorType, f32
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect import ops as nn
-from qdialect.ops.base import KERNEL_INPUTS
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType
-from qdialect.reference.litert import rows
-from qdialect.reference.litert.contraction import KERNEL_OP
-from qdialect.reference.values import Evaluation
+from qdialect.algebra.qparams import QParams
+from qdialect.interpreter.values import Evaluation
+from qdialect.ir import ops as nn
+from qdialect.ir.ops.base import KERNEL_INPUTS
+from qdialect.ir.quant import UniformType
+from qdialect.plugins.tflite.interpreter import rows
+from qdialect.plugins.tflite.interpreter.contraction import KERNEL_OP
 from tests.reference.litert.one_op import CONTEXT, engine_of, random_scale
 from tests.support.tflite_models import litert_ops, model, op, run_litert, tensor
 

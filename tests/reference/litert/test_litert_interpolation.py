@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert")
 
-from qdialect import ops as nn
+from qdialect.ir import ops as nn
 from tests.reference.litert.one_op import engine_of, in_litert, interpreted
 
 MODES = ("half_pixel", "align_corners", "asymmetric")

@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import f32 as F32
 from xdsl.ir import Attribute
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect.dialects.tflite import INTERMEDIATES, VARIABLE, TfliteNodeOp
+from qdialect.algebra.qparams import QParams
 from qdialect.errors import UnsupportedError
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType
-from qdialect.reference import evaluate_op
+from qdialect.interpreter import evaluate_op
+from qdialect.ir.quant import UniformType
+from qdialect.plugins.tflite.dialect import INTERMEDIATES, VARIABLE, TfliteNodeOp
 from tests.reference.litert.one_op import (
     CONTEXT,
     all_codes,

@@ -25,7 +25,7 @@ from litert_cases import (
     zero_point,
 )
 
-from qdialect import ops as nn
+from qdialect.ir import ops as nn
 
 Rng = np.random.Generator
 REDUCTIONS = {

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from litert_cases import ENGINES, model, op, tensor
 
-from qdialect.context import new_context
-from qdialect.formats.tflite.read import read_bytes
-from qdialect.formats.tflite.to_module import read_module
-from qdialect.targets.litert_requirements import breaches
+from qdialect.ir.context import new_context
+from qdialect.plugins.tflite.file.read import read_bytes
+from qdialect.plugins.tflite.file.to_module import read_module
+from qdialect.plugins.tflite.target_requirements import breaches
 from tests.support.tflite_models import LitertError, run_litert
 
 

@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute
 from xdsl.utils.test_value import create_ssa_value
 
-from qdialect import ops as nn
-from qdialect.ops.base import KERNEL, KERNEL_SUMS
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType
-from qdialect.reference import evaluate_op
+from qdialect.algebra.qparams import QParams
+from qdialect.interpreter import evaluate_op
+from qdialect.ir import ops as nn
+from qdialect.ir.ops.base import KERNEL, KERNEL_SUMS
+from qdialect.ir.quant import UniformType
 from tests.reference.litert.one_op import CONTEXT, element, in_litert, interpreted, random_scale
 from tests.support.tflite_models import model, op, run_litert, tensor
 

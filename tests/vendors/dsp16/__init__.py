@@ -1,6 +1,6 @@
 """A DSP of 16 bits: no bytes, no floats, sums of 40 bits."""
 
-from qdialect.behaviors import (
+from qdialect.ir.behaviors import (
     Comparison,
     Computation,
     Contraction,
@@ -8,7 +8,7 @@ from qdialect.behaviors import (
     Movement,
     OrderPreserving,
 )
-from qdialect.ops.registry import names_of
+from qdialect.ir.ops.registry import names_of
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
 

@@ -6,8 +6,8 @@ i32, to compare with.
 
 from dataclasses import replace
 
-from qdialect.behaviors import Comparison, Computation, Contraction, Movement, OrderPreserving
-from qdialect.ops.registry import names_of
+from qdialect.ir.behaviors import Comparison, Computation, Contraction, Movement, OrderPreserving
+from qdialect.ir.ops.registry import names_of
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.kernels import Kernel
 

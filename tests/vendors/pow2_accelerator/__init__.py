@@ -5,9 +5,9 @@ summed in i32 and leave the multipliers as sums: what brings them back to i8 is 
 states that as types; everything else follows.
 """
 
-from qdialect.behaviors import Comparison, Computation, Contraction, Movement, OrderPreserving
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops.registry import names_of
+from qdialect.algebra.rounding import Rounding
+from qdialect.ir.behaviors import Comparison, Computation, Contraction, Movement, OrderPreserving
+from qdialect.ir.ops.registry import names_of
 from qdialect.targets.base import Target
 from qdialect.targets.kernels import Kernel
 

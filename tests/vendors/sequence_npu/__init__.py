@@ -6,8 +6,8 @@ only. `sequence8` has codes of 8 bits and takes floats at its interface; `sequen
 codes of 16 bits, sums of 40 bits, and codes at its interface.
 """
 
-from qdialect.behaviors import Comparison, Computation, Contraction, Movement, OrderPreserving
-from qdialect.ops.registry import names_of
+from qdialect.ir.behaviors import Comparison, Computation, Contraction, Movement, OrderPreserving
+from qdialect.ir.ops.registry import names_of
 from qdialect.targets.base import Interface, Target
 from qdialect.targets.kernels import Kernel
 

@@ -19,10 +19,10 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 import qdialect as qd
-from qdialect.ops import ConstantOp, constant_array, shape_of
-from qdialect.ops.component_qparams import component_types
-from qdialect.qparams import QParams
-from qdialect.quant import quant_element
+from qdialect.algebra.qparams import QParams
+from qdialect.ir.ops import ConstantOp, constant_array, shape_of
+from qdialect.ir.ops.component_qparams import component_types
+from qdialect.ir.quant import quant_element
 
 Array = Any
 _FUNCTIONS: Mapping[str, Callable[[float], float]] = {

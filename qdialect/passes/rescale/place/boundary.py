@@ -15,7 +15,7 @@ from typing import Literal
 from xdsl.ir import Attribute, Block, Operation
 
 from qdialect.analysis.cost import elements
-from qdialect.context import QContext
+from qdialect.ir.context import QContext
 from qdialect.passes.rescale.place.chains import CommutingOp, OpState, all_codes
 from qdialect.passes.rescale.place.conversions import Encoding, Floats, with_encoding
 from qdialect.passes.rescale.place.costs import FLOAT_OP, RANGE, REFUSED, price_cost

@@ -23,18 +23,21 @@ from typing import Any, NamedTuple
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.qparams.legality import Illegal
+from qdialect.algebra.ranges import Interval
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import is_integer, qparams_of
 from qdialect.analysis.intervals import LaidOut, passed_on, within
 from qdialect.analysis.not_a_number import NotANumber
 from qdialect.analysis.ranges import inside_bounds, narrowed_qparams
-from qdialect.behaviors import Behavior, PortKind
-from qdialect.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
-from qdialect.context import QContext
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.ranges import Interval
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import constant_of
-from qdialect.ops.base import PINNED
+from qdialect.ir.behaviors import Behavior, PortKind
+from qdialect.ir.behaviors.flow import carry_all_down, carry_some_down, carry_up, tied_operands
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_of
+from qdialect.ir.ops.base import PINNED
+from qdialect.ir.quant import arithmetic_of
 from qdialect.passes.casts.cast_movement import may_select_nothing, meets_nan, quantized_above
 from qdialect.passes.casts.order_rules import keeps_apart
 from qdialect.passes.rescale.passing import (
@@ -65,9 +68,6 @@ from qdialect.passes.rule_pass import (
     refuse_qparams,
     refuse_types,
 )
-from qdialect.qparams import QParams
-from qdialect.qparams.legality import Illegal
-from qdialect.quant import arithmetic_of
 from qdialect.rewrite import Refusal
 
 #: how many conversions may pass one value, each way

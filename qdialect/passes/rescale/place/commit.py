@@ -8,14 +8,15 @@ from typing import NamedTuple
 
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
+from qdialect.algebra.contract import Contract, Numerics
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import qparams_of
-from qdialect.behaviors import Behavior
-from qdialect.context import QContext
-from qdialect.numerics.contract import Contract, Numerics
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import ConstantOp, constant_array, constant_of, make_constant
-from qdialect.ops.component_keys import merge_keys
-from qdialect.ops.keys import KEY
+from qdialect.ir.behaviors import Behavior
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import ConstantOp, constant_array, constant_of, make_constant
+from qdialect.ir.ops.component_keys import merge_keys
+from qdialect.ir.ops.keys import KEY
+from qdialect.ir.quant import UniformType, arithmetic_of
 from qdialect.passes.rescale.absorption import Down, Up, absorb_down, absorb_up
 from qdialect.passes.rescale.passing import Counterpart
 from qdialect.passes.rescale.place.calls import FunctionPort
@@ -32,7 +33,6 @@ from qdialect.passes.rescale.place.conversions import (
 from qdialect.passes.rescale.place.costs import Chain, Position, position_of
 from qdialect.passes.rescale.place.ports import Absorption
 from qdialect.passes.rescale.place.problem import PlacementProblem, Variable
-from qdialect.quant import UniformType, arithmetic_of
 from qdialect.rewrite import Rewriter, retyped
 from qdialect.rewrite.error_bounds import Change, real_bound
 from qdialect.rewrite.replacements import Replacements, propagated
@@ -416,7 +416,7 @@ class Commit:
         below: Sequence[ChainConversion],
         user: Operation,
     ) -> SSAValue:
-        from qdialect.numerics.quantize import quantize_floats, rescale_codes
+        from qdialect.algebra.quantize import quantize_floats, rescale_codes
 
         codes = constant_array(constant, self.session.blobs)
         source = chain.now

@@ -16,12 +16,11 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import is_integer
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops.base import PINNED, kernels_of
-from qdialect.passes.rule_pass import uniform
-from qdialect.qparams import QParams
-from qdialect.quant import (
+from qdialect.ir.ops.base import PINNED, kernels_of
+from qdialect.ir.quant import (
     ROUNDING_KEY,
     DCastOp,
     QCastOp,
@@ -31,6 +30,7 @@ from qdialect.quant import (
     quant_element,
     with_element,
 )
+from qdialect.passes.rule_pass import uniform
 
 _CONVERSIONS = frozenset((RescaleOp.name, QCastOp.name, DCastOp.name))
 Conversion = RescaleOp | QCastOp | DCastOp

@@ -28,23 +28,23 @@ from typing import NamedTuple
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from qdialect.algebra import arithmetic
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.arithmetic import Arithmetic
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.qparams import QParams
+from qdialect.algebra.ranges import Interval
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import survives_float
 from qdialect.analysis.cost import elements
 from qdialect.analysis.ranges import ranges
-from qdialect.context import QContext
-from qdialect.numerics import arithmetic
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.arithmetic import Arithmetic
-from qdialect.numerics.contract import EXACT, Contract, Numerics
-from qdialect.numerics.ranges import Interval
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import constant_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_of
+from qdialect.ir.quant import DCastOp, QCastOp
 from qdialect.passes.pair_contract import pair_contract, renumbers, target_rounding
 from qdialect.passes.rescale.place.chains import ChainConversion, ConversionKey, is_inside
 from qdialect.passes.rescale.place.conversions import Encoding, Floats, convert, encoded
 from qdialect.placement import INFINITE, Table
-from qdialect.qparams import QParams
-from qdialect.quant import DCastOp, QCastOp
 from qdialect.rewrite import Refusal
 from qdialect.rewrite.refused import refused_by_target, refused_types
 
@@ -301,7 +301,7 @@ class Chain:
             if isinstance(after, Floats):
                 return count
             if isinstance(before, Floats):
-                from qdialect.numerics.quantize import can_quantize_floats
+                from qdialect.algebra.quantize import can_quantize_floats
 
                 if not can_quantize_floats(after):
                     return count

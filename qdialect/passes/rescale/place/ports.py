@@ -12,19 +12,19 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation
 
+from qdialect.algebra import requantize as exact
+from qdialect.algebra.contract import EXACT, Contract, Numerics
+from qdialect.algebra.qparams import QParams
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.gain import gain_of
-from qdialect.behaviors import Behavior, PortKind
-from qdialect.context import QContext
-from qdialect.numerics import requantize as exact
-from qdialect.numerics.contract import EXACT, Contract, Numerics
+from qdialect.ir.behaviors import Behavior, PortKind
+from qdialect.ir.context import QContext
 from qdialect.passes.pair_contract import renumbers
 from qdialect.passes.rescale.absorption import Down, Up, down_contract, up_contract
 from qdialect.passes.rescale.place.chains import ChainConversion
 from qdialect.passes.rescale.place.conversions import Encoding, Floats
 from qdialect.passes.rescale.place.costs import CLASS, MOVE, Chain, Costs
 from qdialect.placement import INFINITE
-from qdialect.qparams import QParams
 from qdialect.rewrite import Refusal
 
 

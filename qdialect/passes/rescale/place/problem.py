@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.contract import Numerics
+from qdialect.algebra.rounding import Rounding
 from qdialect.analysis.codes import qparams_of
 from qdialect.analysis.ranges import narrowed_qparams
-from qdialect.context import QContext
-from qdialect.numerics.contract import Numerics
-from qdialect.numerics.rounding import Rounding
-from qdialect.ops import constant_of
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import constant_of
 from qdialect.passes.rescale.place.boundary import Boundary
 from qdialect.passes.rescale.place.calls import FunctionPort, Runs, block_of, function_ports
 from qdialect.passes.rescale.place.chains import (

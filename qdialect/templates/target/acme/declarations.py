@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import inf, prod
 
-from qdialect.behaviors import Accumulator, Contraction, Port, PortKind, axes
-from qdialect.ops import shape_of
+from qdialect.ir.behaviors import Accumulator, Contraction, Port, PortKind, axes
+from qdialect.ir.ops import shape_of
 from xdsl.ir import Operation
 
 

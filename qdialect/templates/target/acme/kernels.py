@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from qdialect.ops import Conv2DOp
-from qdialect.quant import ARITHMETIC_KEY, arithmetic_of, quant_element
-from qdialect.reference import Evaluation, evaluate_op
+from qdialect.interpreter import Evaluation, evaluate_op
+from qdialect.ir.ops import Conv2DOp
+from qdialect.ir.quant import ARITHMETIC_KEY, arithmetic_of, quant_element
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qdialect.ops import Conv2DOp, ReluOp
-from qdialect.ops.components import Components, Pieces
+from qdialect.ir.ops import Conv2DOp, ReluOp
+from qdialect.ir.ops.components import Components, Pieces
 from xdsl.ir import Operation, SSAValue
 
 

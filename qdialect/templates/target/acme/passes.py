@@ -18,11 +18,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qdialect.context import QContext
-from qdialect.numerics.contract import EXACT, Contract
-from qdialect.ops import Conv2DOp, ReluOp
+from qdialect.algebra.contract import EXACT, Contract
+from qdialect.ir.context import QContext
+from qdialect.ir.ops import Conv2DOp, ReluOp
+from qdialect.ir.quant import quant_element
 from qdialect.passes.rule_pass import RulePass, erase_new, refuse_new
-from qdialect.quant import quant_element
 from qdialect.rewrite import Refusal, Rewriter, Rule
 from xdsl.ir import Operation
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qdialect.context import QContext
+from qdialect.ir.context import QContext
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import qdialect as qd
 from numpy.lib.stride_tricks import sliding_window_view
-from qdialect.ops import Conv2DOp, ReluOp, make_constant
+from qdialect.algebra.qparams import QParams
+from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.ir.ops import Conv2DOp, ReluOp, make_constant
+from qdialect.ir.quant import UniformType
 from qdialect.pipeline.plugins import Plugins
-from qdialect.qparams import QParams
-from qdialect.quant import UniformType
-from qdialect.reference import Interpreter, random_inputs
 from qdialect.testing.lit import discover, run_file
 from xdsl.builder import ImplicitBuilder
 from xdsl.dialects.builtin import ModuleOp, TensorType

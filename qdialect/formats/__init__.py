@@ -1,1 +1,0 @@
-"""The file formats: each has a reader and a writer."""

@@ -1,5 +1,0 @@
-"""The importer: exported programs as modules of `nn` and `quant`."""
-
-from qdialect.formats.torch.read.model import import_program
-
-__all__ = ["import_program"]

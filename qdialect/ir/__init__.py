@@ -1,0 +1,1 @@
+"""What a program is: dialects, op records, the session, the verifier, weights."""

@@ -1,0 +1,305 @@
+"""Verifies a module: the rules of each op, then that values are defined before their uses.
+
+It takes linear time and does not recurse. xDSL's `verify` prints the whole module into an
+exception and does not check the order of definitions and uses:
+
+    %0 = nn.relu %1 : (tensor<4xf32>) -> tensor<4xf32>   operand #0 is not defined before this use
+    %1 = nn.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from xdsl.dialects.builtin import (
+    Float32Type,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    NoneAttr,
+    StringAttr,
+    TensorType,
+    UnregisteredOp,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.ir.core import ErasedSSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.errors import InputError, QError
+from qdialect.ir.ops.base import NNOp
+from qdialect.ir.quant.bare import BareVerifyException
+from qdialect.ir.verify.cache import VerifiedOps
+from qdialect.ir.verify.functions import BRANCHES, IN_PLACE, check_branch
+from qdialect.ir.verify.order import is_isolated, order_errors
+from qdialect.ir.verify.reports import invalid
+from qdialect.ir.verify.structure import region_errors, successor_error, terminator_errors
+from qdialect.ir.verify.symbols import is_symbol_table, symbol_errors
+from qdialect.ir.weights import BlobStore
+
+if TYPE_CHECKING:
+    from qdialect.ir.behaviors import BehaviorRegistry
+    from qdialect.ir.quant.strict import QuantChecker
+
+#: module attribute that names the weight store beside the text
+BLOBS = "nn.blobs"
+
+
+def verify_module(
+    module: ModuleOp,
+    store: BlobStore | None = None,
+    *,
+    behaviors: BehaviorRegistry | None = None,
+    strict: bool = True,
+    verified: VerifiedOps | None = None,
+) -> None:
+    """Raise InputError (`invalid-ir`) for the first op that breaks a rule.
+
+    With `store`, the weights of a module that names a weight store must be in it.  With
+    `behaviors`, quantized types must be what the declarations of ops from outside allow.
+    `strict` adds rules on quantized types that upstream does not have (see
+    `quant.strict`).  `verified` has the ops that were
+    valid before, with the same `strict`.
+    """
+    errors = verification_errors(
+        module, store, behaviors=behaviors, strict=strict, verified=verified
+    )
+    error = next(errors, None)
+    if error is not None:
+        raise error
+
+
+def verification_errors(
+    module: ModuleOp,
+    store: BlobStore | None = None,
+    *,
+    behaviors: BehaviorRegistry | None = None,
+    strict: bool = True,
+    verified: VerifiedOps | None = None,
+) -> Iterator[InputError]:
+    """At most one error for each isolated op (module, function), in program order."""
+    sound = True
+    verified = VerifiedOps() if verified is None else verified
+    verified.begin(behaviors)
+    for error in _errors_in(module, _Checker(strict), behaviors, verified):
+        sound = False
+        yield error
+    if sound and store is not None and BLOBS in module.attributes:
+        yield from _missing_weights(module, store)
+
+
+_PLAIN: set[type[Attribute]] = {
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    Float32Type,
+    TensorType,
+}
+"""Of these, and of tensors of these, ops are right without a look at quantized types."""
+
+
+class _Checker:
+    """`QuantChecker`, imported at the first op that might need it: a module on plain types
+    does not."""
+
+    def __init__(self, strict: bool) -> None:
+        self._strict = strict
+        self._checker: QuantChecker | None = None
+
+    def needed(self, op: Operation) -> QuantChecker | None:
+        if self._checker is None and not _is_plain(op):
+            from qdialect.ir.quant.strict import QuantChecker
+
+            self._checker = QuantChecker(strict=self._strict)
+        return self._checker
+
+
+def _is_plain(op: Operation) -> bool:
+    """Whether nothing that `op` defines or has can be of a quantized type."""
+    pending: list[Attribute] = [value.type for value in op.results]
+    pending += op.properties.values()
+    pending += op.attributes.values()
+    for region in op.regions:
+        for block in region.blocks:
+            pending += [value.type for value in block.args]
+    while pending:
+        attribute = pending.pop()
+        if type(attribute) not in _PLAIN:
+            return False
+        if isinstance(attribute, TensorType):
+            tensor = cast("TensorType[Attribute]", attribute)
+            if type(tensor.encoding) is not NoneAttr:
+                return False
+            pending.append(tensor.element_type)
+        elif isinstance(attribute, FunctionType):
+            pending += (*attribute.inputs.data, *attribute.outputs.data)
+    return not isinstance(op, UnregisteredOp) and not op.name.startswith("quant.")
+
+
+def _missing_weights(module: ModuleOp, store: BlobStore) -> Iterator[InputError]:
+    from qdialect.ir.ops.constants import BlobAttr, ConstantOp
+
+    for op in module.walk():
+        if isinstance(op, ConstantOp) and isinstance(op.value, BlobAttr):
+            key = op.value.key.data
+            if key not in store:
+                yield invalid(op, f"refers to weight '{key}', which is in no open weight store")
+                return
+
+
+def op_error(op: Operation) -> str | None:
+    """What is wrong with one op that is in no module yet; None if nothing is."""
+    try:
+        op.verify_()
+    except (QError, VerifyException) as error:
+        return str(error)
+    quant = _Checker(strict=False).needed(op)
+    return None if quant is None else quant.structure_error(op)
+
+
+def _errors_in(
+    module: ModuleOp,
+    checker: _Checker,
+    behaviors: BehaviorRegistry | None,
+    verified: VerifiedOps,
+) -> Iterator[InputError]:
+    """Isolated ops are verified one by one: what each one holds, then the isolated ops in it,
+    then, if all of these are right, its symbols and the order of its values."""
+    pending: list[_Frame] = [_Frame(module)]
+    while pending:
+        frame = pending[-1]
+        if frame.inner is None:
+            found: list[Operation] = []
+            error = _first_error_in(frame.op, found, checker, behaviors, verified)
+            if error is not None:
+                yield error
+                pending.pop()
+                _spoil(pending)
+                continue
+            frame.inner = iter(found)
+        op = next(frame.inner, None)
+        if op is not None:
+            pending.append(_Frame(op))
+            continue
+        pending.pop()
+        error = next(_late_errors(frame), None)
+        if error is not None:
+            yield error
+        if error is not None or frame.is_wrong_inside:
+            _spoil(pending)
+
+
+@dataclass
+class _Frame:
+    """An isolated op that is being verified."""
+
+    op: Operation
+    inner: Iterator[Operation] | None = None
+    """The isolated ops in it that are still to do; None before it was looked at itself."""
+    is_wrong_inside: bool = False
+
+
+def _spoil(pending: list[_Frame]) -> None:
+    if pending:
+        pending[-1].is_wrong_inside = True
+
+
+def _late_errors(frame: _Frame) -> Iterator[InputError]:
+    if frame.is_wrong_inside:
+        return
+    if is_symbol_table(frame.op):
+        yield from symbol_errors(frame.op)
+    yield from order_errors(frame.op)
+
+
+def _first_error_in(
+    top: Operation,
+    isolated: list[Operation],
+    checker: _Checker,
+    behaviors: BehaviorRegistry | None,
+    verified: VerifiedOps,
+) -> InputError | None:
+    """Check `top` and what it holds, up to isolated ops, which are collected."""
+    doubtful: InputError | None = None
+    pending: list[Operation | _End] = [top]
+    while pending:
+        op = pending.pop()
+        if isinstance(op, _End):
+            error = next(terminator_errors(op.op), None)
+            if error is not None:
+                return error
+            continue
+        successors = op.successors
+        if successors and (error := successor_error(op)) is not None:
+            return error
+        key = verified.key(op)
+        if key is not None and key in verified and not successors:
+            if verified.has_valid_types(op):
+                continue
+            quant = checker.needed(op)
+            if quant is None or quant.are_tensors_right(op):
+                verified.add_types(op)
+                continue
+        if op is not top and is_isolated(type(op)):
+            isolated.append(op)
+            continue
+        try:
+            _check_op(op, behaviors)
+        except QError as error:
+            return invalid(op, error.message)
+        except VerifyException as error:
+            if not str(error).startswith(_ISOLATION):
+                return invalid(op, str(error), bare=isinstance(error, BareVerifyException))
+        quant = checker.needed(op)
+        message = None if quant is None else quant.structure_error(op)
+        if message is not None:
+            return invalid(op, message, bare=True)
+        message = quant.strict_error(op) if quant is not None and doubtful is None else None
+        if message is not None:
+            doubtful = invalid(op, message, bare=True)
+        elif key is not None and doubtful is None:
+            verified.add(key)
+            verified.add_types(op)
+        if not op.regions:
+            continue
+        error = next(region_errors(op), None)
+        if error is not None:
+            return error
+        pending.append(_End(op))
+        nested = [inner for region in op.regions for block in region.blocks for inner in block.ops]
+        pending.extend(reversed(nested))
+    return doubtful
+
+
+_ISOLATION = "Operation using value defined out of its IsolatedFromAbove parent"
+"""An error of xDSL's that `order_errors` finds, too, and at the use."""
+
+
+class _End(NamedTuple):
+    """The end of an op with regions, after the ops in it."""
+
+    op: Operation
+
+
+def _check_op(op: Operation, behaviors: BehaviorRegistry | None) -> None:
+    """The rules of the op itself; VerifyException or QError."""
+    for operand in op._operands:  # pyright: ignore[reportPrivateUsage]
+        if isinstance(operand, ErasedSSAValue):
+            raise VerifyException("uses a value that has been erased")
+    check = IN_PLACE.get(op.name)
+    if check is not None:
+        check(op)
+    else:
+        op.verify_()
+        if op.name in BRANCHES:
+            check_branch(op)
+    behavior = None if behaviors is None or isinstance(op, NNOp) else behaviors.get(op)
+    if behavior is not None:
+        from qdialect.ir.ops.ports import verify_declared
+
+        verify_declared(op, behavior)

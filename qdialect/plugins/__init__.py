@@ -1,0 +1,1 @@
+"""The formats: one folder each, and what several need in `common`."""

@@ -1,0 +1,1 @@
+"""What several formats need; it knows none of them."""

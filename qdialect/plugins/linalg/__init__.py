@@ -1,0 +1,1 @@
+"""linalg: lowering, interpreter, target and engine."""

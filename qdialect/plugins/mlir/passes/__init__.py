@@ -1,0 +1,1 @@
+"""Passes that only this format needs."""

@@ -1,0 +1,1 @@
+"""StableHLO and CHLO: attributes, raising, lowering, interpreter, target and engine."""

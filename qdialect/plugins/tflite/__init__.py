@@ -1,0 +1,1 @@
+"""TFLite: files, dialect, kernels of LiteRT, target and engine."""

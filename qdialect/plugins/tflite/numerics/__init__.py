@@ -1,0 +1,1 @@
+"""Arithmetic of LiteRT: its scales, rescales and functions."""

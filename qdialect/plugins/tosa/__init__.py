@@ -1,0 +1,1 @@
+"""TOSA: dialect, raising, lowering, interpreter, target and engine."""
