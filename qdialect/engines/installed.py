@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from qdialect.engines.table import ENGINES, PACKAGES, Entry
+from qdialect.engines.table import ENGINES, PACKAGES
 from qdialect.errors import InputError, UsageError
+from qdialect.plugin import Engine as EngineEntry
+from qdialect.plugin import named
 from qdialect.plugins.common import tools
 
 if TYPE_CHECKING:
@@ -57,15 +58,14 @@ def how_to_install(name: str) -> str:
     return f"pip install 'qdialect[{entry.extra}]'"
 
 
-def _entry(name: str) -> Entry:
+def _entry(name: str) -> EngineEntry:
     if name not in ENGINES:
         raise UsageError(f"no engine '{name}' ({', '.join(ENGINES)})", code="unknown-engine")
     return ENGINES[name]
 
 
-def _instance(entry: Entry) -> Any:
-    module, _, maker = entry.made_by.partition(":")
-    return getattr(import_module(module), maker)()
+def _instance(entry: EngineEntry) -> Any:
+    return named(entry.made_by)()
 
 
 def install(name: str, say: Callable[[str], None]) -> None:

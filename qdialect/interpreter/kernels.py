@@ -20,10 +20,7 @@ from qdialect.interpreter import (
     reduction,
 )
 from qdialect.interpreter.values import Kernel
-from qdialect.plugins.linalg import interpreter as linalg
-from qdialect.plugins.stablehlo.interpreter import functions as stablehlo
-from qdialect.plugins.tflite.interpreter import nodes
-from qdialect.plugins.tosa import interpreter as tosa
+from qdialect.plugin import named, plugins
 
 DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **attention.KERNELS,
@@ -39,8 +36,10 @@ DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **ordering.KERNELS,
     **pooling.KERNELS,
     **reduction.KERNELS,
-    **linalg.KERNELS,
-    **tosa.KERNELS,
-    **stablehlo.KERNELS,
-    **nodes.KERNELS,
+    **{
+        name: kernel
+        for plugin in plugins()
+        for table in plugin.kernels
+        for name, kernel in named(table).items()
+    },
 }

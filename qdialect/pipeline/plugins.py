@@ -9,21 +9,19 @@ register behaviors. A package that names such a module under the entry-point gro
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from qdialect.errors import QError, UsageError, culprit
 from qdialect.ir.context import QContext, new_context
+from qdialect.plugin import GROUP, check_plugins, entries
 
 if TYPE_CHECKING:
     from qdialect.pipeline.registry import PassRegistry
 
-GROUP = "qdialect.plugins"
 VARIABLE = "QDIALECT_PLUGINS"
 """The environment variable that names modules, with commas between them: those of
 `--load-plugin` while a command runs, so that the processes it starts have them too."""
@@ -33,6 +31,7 @@ class Plugins:
     """The plug-ins of one run: the installed ones, those in the environment, those `named`."""
 
     def __init__(self, named: Sequence[str] = ()) -> None:
+        check_plugins()
         names = dict.fromkeys((*installed(), *os.environ.get(VARIABLE, "").split(","), *named))
         self._modules = [_load(name) for name in names if name]
 
@@ -92,38 +91,7 @@ def loaded(names: Sequence[str]) -> Generator[None, None, None]:
 
 def installed() -> list[str]:
     """The modules that installed packages name, sorted."""
-    if not _may_be_installed():
-        return []
-    from importlib.metadata import entry_points
-
-    return sorted(point.module for point in entry_points(group=GROUP))
-
-
-def _may_be_installed() -> bool:
-    """Whether a package on the path may name a plug-in, found by reading the files: the answer is
-    mostly no, and `importlib.metadata` takes long to import and to search."""
-    if any(hasattr(f, "find_distributions") and f is not PathFinder for f in sys.meta_path):
-        return True
-    group = GROUP.encode()
-    for place in dict.fromkeys(sys.path):
-        try:
-            names = os.listdir(place or ".")
-        except NotADirectoryError:
-            return True  # an archive
-        except OSError:
-            continue
-        if place.endswith(".egg"):
-            return True
-        for name in names:
-            if not name.endswith((".dist-info", ".egg-info")):
-                continue
-            try:
-                with open(os.path.join(place, name, "entry_points.txt"), "rb") as file:
-                    if group in file.read():
-                        return True
-            except OSError:
-                continue
-    return False
+    return sorted(where for _, where in entries(GROUP) if ":" not in where)
 
 
 def _load(name: str) -> ModuleType:

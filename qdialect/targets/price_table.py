@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from qdialect.errors import InputError, Where
+from qdialect.plugin import plugins
 
 VERSION = 3
 
@@ -253,5 +254,5 @@ NO_DOT_PRODUCTS = "no-dot-products"
 @cache
 def shipped_prices(target: str) -> PriceTable:
     """The table that comes with the package."""
-    folder = {"onnxruntime": "onnx", "litert": "tflite"}[target]
-    return read_prices(Path(__file__).parents[1] / "plugins" / folder / "prices.json", target)
+    folder = next(p for p in plugins() if target in p.engines).folder
+    return read_prices(folder / "prices.json", target)

@@ -1,4 +1,4 @@
-"""A model in one of the dialects of `passes.lowering.exports.EXPORTS`: integers where it has them.
+"""A model in one of the dialects of `exports`: integers where it has them.
 
 A model without ops of ours, which is in dialects of MLIR alone, stays as it is.
 """
@@ -11,7 +11,8 @@ from xdsl.dialects.func import FuncOp
 
 from qdialect.ir.quant import quant_element
 from qdialect.passes.pipelines import optimize_pipeline
-from qdialect.plugins.common.exports import EXPORTS, OPTIMIZED_FOR
+from qdialect.plugins.common.exports import exports
+from qdialect.targets.installed import get_target
 from qdialect.workflows.model import run_passes
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ def _is_ours(model: Model) -> bool:
 
 def integer_model(model: Model, interface: bool = True, to: str = "tosa") -> Model:
     """`model` with as many integers inside as it has and, if wanted, at its interface, if it has
-    ops of ours; for one of `EXPORTS`."""
+    ops of ours; for one of `exports`."""
     if not _is_ours(model):
         return model
-    target = OPTIMIZED_FOR[to]
+    target = get_target(exports()[to].optimized_for)
     passes = optimize_pipeline(target, "bounded") + (",fold-interface" if interface else "")
     return run_passes(model, passes, target=target, verify_each=False)
 
@@ -43,12 +44,12 @@ def integer_model(model: Model, interface: bool = True, to: str = "tosa") -> Mod
 def ready_model(
     model: Model, to: str = "tosa", *, codes: bool = True, strict: bool = False
 ) -> Model:
-    """A network in the form of which every op has a form in one of `EXPORTS`: exact on integers,
+    """A network in the form of which every op has a form in one of `exports`: exact on integers,
     else on floats between casts; `codes` at the interface where that is wanted.
     UnsupportedError (`strict`) that lists all floats, and why they have no integers."""
     if not _is_ours(model):
         return model
-    export = EXPORTS[to]
+    export = exports()[to]
     passes = export.passes(codes=codes, strict=strict)
     return run_passes(model, passes, target=export.target, verify_each=False)
 
@@ -57,12 +58,12 @@ def converted_model(model: Model, to: str = "tosa") -> Model:
     """The same in that dialect."""
     if not _is_ours(model):
         return model
-    export = EXPORTS[to]
+    export = exports()[to]
     return run_passes(model, export.convert, target=export.target, verify_each=False)
 
 
 def lowered_model(
     model: Model, to: str = "tosa", *, codes: bool = True, strict: bool = False
 ) -> Model:
-    """A network in one of the dialects of `EXPORTS`; see `ready_model`."""
+    """A network in one of the dialects of `exports`; see `ready_model`."""
     return converted_model(ready_model(model, to, codes=codes, strict=strict), to)

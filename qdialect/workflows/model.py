@@ -231,12 +231,13 @@ def raised(model: Model, dialect: str | None = None) -> Model:
     `quant`. What has no counterpart stays, and remarks of the session say why; a
     model without such ops is given back as it is. For `kernels` see `load`."""
     from qdialect.analysis.index import every_op
-    from qdialect.plugins.common.imports import IMPORTS
+    from qdialect.plugins.common.exports import imports
 
     used = {op.name.partition(".")[0] for op in every_op(model.module)}
-    for name in IMPORTS if dialect is None else (dialect,):
+    known = imports()
+    for name in known if dialect is None else (dialect,):
         if name in used:
-            passes = IMPORTS[name]
+            passes = known[name]
             if name == "tflite":
                 from qdialect.plugins.tflite.files import kernels_named
 
@@ -307,12 +308,12 @@ def write_tflite(model: Model, form: TfliteForm, kernels: str | None = None) -> 
     """A model of `nn`, `quant` and kept ops as a file for `kernels` (default: those that the
     module names); UnsupportedError where an op has no form in it."""
     from qdialect.analysis.index import has_marked_ops
-    from qdialect.plugins.common.exports import EXPORTS
+    from qdialect.plugins.common.exports import exports
     from qdialect.plugins.tflite.file.from_module import module_file
     from qdialect.plugins.tflite.files import WrittenTflite, checked_kernels, kernels_named
 
     chosen = kernels_named(model.module) if kernels is None else checked_kernels(kernels)
-    lowered, export = Model(model.module, model.ctx), EXPORTS["tflite"]
+    lowered, export = Model(model.module, model.ctx), exports()["tflite"]
     if _has_ours(model.module):
         passes = export.passes(codes=False)
         if has_marked_ops(model.ctx, model.module) and _is_exact(model):

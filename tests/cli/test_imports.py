@@ -75,7 +75,7 @@ def test_a_tiny_file_needs_few_modules(tiny: str) -> None:
             "qdialect.ir.quant.types",
             "qdialect.plugins.mlir.read.line_templates",
             "qdialect.pipeline.registry",
-            "qdialect.algebra.qparams",
+            "qdialect.qparams",
             "uuid",
         )
     )

@@ -13,7 +13,7 @@ from qdialect.api import Model, run_passes
 from qdialect.engines.installed import engine_named
 from qdialect.interpreter import Interpreter, random_inputs
 from qdialect.ir.context import new_context
-from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.common.exports import exports
 from qdialect.plugins.common.program import Program
 from qdialect.plugins.mlir.read import read_module, verify_module
 
@@ -34,13 +34,13 @@ def model(text: str) -> Model:
 
 def prepared(text: str, to: str = "tosa", target: str | None = None) -> Model:
     """The module in the form of which every op is exact in what it is lowered to."""
-    export = EXPORTS[to]
+    export = exports()[to]
     return run_passes(model(text), export.passes(codes=True), target=target or export.target)
 
 
 def converted(given: Model, to: str = "tosa") -> Model:
     """The module in another dialect."""
-    return run_passes(given, EXPORTS[to].convert)
+    return run_passes(given, exports()[to].convert)
 
 
 def agree(

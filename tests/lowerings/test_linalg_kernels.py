@@ -19,7 +19,7 @@ from qdialect.api import Model, run_passes
 from qdialect.errors import QError
 from qdialect.interpreter import Interpreter, random_inputs
 from qdialect.ir.context import new_context
-from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.common.exports import exports
 from qdialect.plugins.mlir.read import read_module, verify_module
 from qdialect.plugins.mlir.write import module_text
 from qdialect.workflows.lower import integer_model, ready_model
@@ -37,13 +37,13 @@ def _model(text: str) -> Model:
 
 def _exported(given: Model, to: str) -> Model:
     """The module in what it is exported to, as its text is read again."""
-    lowered = run_passes(given, EXPORTS[to].convert)
+    lowered = run_passes(given, exports()[to].convert)
     return _model(module_text(lowered.module, lowered.ctx, generic=True, inline_weights=True))
 
 
 def _agree(text: str, to: str, codes: bool) -> int:
     """Run both; the number of results' elements, which must be equal."""
-    export = EXPORTS[to]
+    export = exports()[to]
     given = run_passes(_model(text), export.passes(codes=codes), target=export.target)
     interpreter = Interpreter(given.ctx, given.module)
     inputs = random_inputs(interpreter.function(), 1)

@@ -17,7 +17,7 @@ from qdialect.engines.installed import engine_named
 from qdialect.interpreter import Interpreter
 from qdialect.ir.ops import ConstantOp
 from qdialect.ir.quant import quant_element
-from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.common.exports import exports
 from qdialect.plugins.common.program import Program
 from qdialect.quantizer.recipe import Recipe
 
@@ -70,7 +70,7 @@ def test_weights_in_blocks(net: Path, name: str, engine: str, to: str) -> None:
         pytest.skip(f"{engine} is not installed: {missing} (qopt engines install)")
     made = qd.quantize(qd.load(net), recipe=RECIPES[name], target="generic").model
     assert "!quant.uniform" in str(made.module)
-    export = EXPORTS[to]
+    export = exports()[to]
     given = run_passes(made, export.passes(codes=True), target=export.target)
     inputs = [np.array([3, 0, 19, 7, 7, 12])]
     (expected,) = Interpreter(made.ctx, made.module).run(inputs)
@@ -94,7 +94,7 @@ def test_weights_per_channel(net: Path, weights: str, tmp_path: Path) -> None:
     found = [q.qparams for kind in kinds if (q := quant_element(kind)) is not None]
     storage = recipe.integer_weights
     assert [q.storage for q in found if q.layout is Layout.AXIS] == [storage] * 2
-    export, inputs = EXPORTS["iree"], [np.array([3, 0, 19, 7, 7, 12])]
+    export, inputs = exports()["iree"], [np.array([3, 0, 19, 7, 7, 12])]
     lowered = converted(run_passes(made, export.passes(codes=True), target="linalg"), "iree")
     program = Program.of(lowered.module, lowered.ctx)
     ((actual,),) = engine_named("iree").run(program, [inputs])

@@ -13,7 +13,7 @@ from engine_support import READS, converted, model
 from qdialect.api import run_passes
 from qdialect.engines.installed import engine_named
 from qdialect.interpreter import Interpreter, random_inputs
-from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.common.exports import exports
 from qdialect.plugins.common.program import Program
 from tests.generators.mixed_networks import mixed_network
 
@@ -34,7 +34,7 @@ def hold(seed: int, to: str, engine: str) -> None:
     runner = engine_named(engine)
     if missing := runner.missing():
         pytest.skip(f"{engine} is not installed: {missing} (qopt engines install)")
-    network, export = mixed_network(seed), EXPORTS[to]
+    network, export = mixed_network(seed), exports()[to]
     given = run_passes(model(network.text), export.passes(codes=False), target=export.target)
     interpreter = Interpreter(given.ctx, given.module)
     inputs = random_inputs(interpreter.function(), seed)
@@ -55,7 +55,7 @@ def hold(seed: int, to: str, engine: str) -> None:
 def test_every_path_takes_them() -> None:
     for seed in range(2, 6):
         for to in READS:
-            export = EXPORTS[to]
+            export = exports()[to]
             text = mixed_network(seed).text
             given = run_passes(model(text), export.passes(codes=False), target=export.target)
             assert converted(given, to)

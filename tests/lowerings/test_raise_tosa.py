@@ -17,7 +17,7 @@ import qdialect as qd
 from qdialect.api import Model, run_passes
 from qdialect.interpreter import Interpreter, random_inputs
 from qdialect.ir.quant import quant_element
-from qdialect.plugins.common.imports import IMPORTS
+from qdialect.plugins.common.exports import imports
 from qdialect.plugins.mlir.write import module_text
 from tests.generators.tosa_programs import inputs, program
 from tests.support.commands import call, qopt, qopt_opt, qopt_translate
@@ -51,7 +51,7 @@ def there_and_back(given: Model, samples: int = 1) -> Model:
     lowered = converted(given)
     text = module_text(lowered.module, lowered.ctx, generic=True, inline_weights=True)
     between = model(text)
-    back = run_passes(between, IMPORTS["tosa"], verify_each=False)
+    back = run_passes(between, imports()["tosa"], verify_each=False)
     runs = [Interpreter(m.ctx, m.module) for m in (given, between, back)]
     for seed in range(samples):
         codes = [_signless(x) for x in random_inputs(runs[0].function(), seed, seed % 2 == 1)]
@@ -116,7 +116,7 @@ def _others() -> str:
 
 def test_a_convolution_of_others_is_one_quantized_op() -> None:
     given = model(_others())
-    back = run_passes(given, IMPORTS["tosa"])
+    back = run_passes(given, imports()["tosa"])
     names = Counter(op.name for op in back.module.walk())
     assert names["nn.conv2d"] == 1 and names["quant.rescale"] == 0
     assert names["quant.scast"] == 0 and not _left(back)
@@ -176,7 +176,7 @@ def test_a_cast_and_its_factor_are_a_dequantize() -> None:
   %1 = "tosa.mul"(%0, %s, %z) : (tensor<2x4xf32>, tensor<1x1xf32>, tensor<1xi8>) -> tensor<2x4xf32>
   func.return %1 : tensor<2x4xf32>\n}"""
     given = model(text)
-    back = run_passes(given, IMPORTS["tosa"])
+    back = run_passes(given, imports()["tosa"])
     assert [op.name for op in back.module.walk()].count("quant.dcast") == 1 and not _left(back)
     x = np.random.default_rng(4).integers(-(1 << 30), 1 << 30, (2, 4)).astype(np.int32)
     (one,), (other,) = (Interpreter(m.ctx, m.module).run([x]) for m in (given, back))
@@ -187,7 +187,7 @@ def test_random_integer_ops_are_the_same_raised() -> None:
     """Ops in configurations that nobody chose for raising; what stays runs beside the rest."""
     drawn = program(11)
     given = model(drawn.text)
-    back = run_passes(given, IMPORTS["tosa"])
+    back = run_passes(given, imports()["tosa"])
     arrays = inputs(drawn)
     sides = (Interpreter(m.ctx, m.module).run(arrays) for m in (given, back))
     for (name, _), one, other in zip(drawn.results, *sides, strict=True):

@@ -16,7 +16,7 @@ from tflite_support import tflite_bytes
 
 from qdialect.api import run_passes
 from qdialect.passes.pipelines import optimize_pipeline
-from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.common.exports import exports
 from qdialect.plugins.tflite import target as litert
 from qdialect.workflows.model import load
 from tests.support.qdq_models import conv_relu, quantized
@@ -66,7 +66,7 @@ def test_codes_are_those_of_onnx_runtime(name: str, tmp_path: Path) -> None:
     onnx.save(proto, path)
     passes = optimize_pipeline(litert.TARGET, "exact")
     model = run_passes(load(path), passes, target=litert.TARGET, verify_each=False)
-    model = run_passes(model, EXPORTS["tflite"].passes(codes=False), target=litert.TARGET)
+    model = run_passes(model, exports()["tflite"].passes(codes=False), target=litert.TARGET)
     data = tflite_bytes(model)
     ops = litert_ops(data)
     assert expected <= set(ops)

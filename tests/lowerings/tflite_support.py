@@ -11,7 +11,7 @@ from engine_support import Array, model
 
 from qdialect.api import Model, run_passes
 from qdialect.interpreter import Interpreter, random_inputs
-from qdialect.plugins.common.exports import EXPORTS
+from qdialect.plugins.common.exports import exports
 from qdialect.plugins.tflite import target as litert
 from qdialect.plugins.tflite.file.from_module import module_file
 from qdialect.plugins.tflite.file.write import file_bytes
@@ -28,7 +28,7 @@ def tflite_bytes(given: Model) -> bytes:
 
 def prepared(text: str) -> Model:
     """The module with floats between casts where TFLite has no integers."""
-    return run_passes(model(text), EXPORTS["tflite"].passes(codes=False), target=litert.TARGET)
+    return run_passes(model(text), exports()["tflite"].passes(codes=False), target=litert.TARGET)
 
 
 def both(

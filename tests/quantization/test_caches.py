@@ -51,7 +51,7 @@ def test_steps_with_codes_follow_the_floats(tmp_path: Path, method: Any, shape_r
     assert [(cache.input, cache.output) for cache in caches] == [("a", "c"), ("b", "d")]
     out = tmp_path / "q.onnx"
     qd.save(made.model, out)
-    stated = {p.key: p.value for p in loaded(out).metadata_props}["qdialect.algebra.qparams"]
+    stated = {p.key: p.value for p in loaded(out).metadata_props}["qdialect.qparams"]
     assert set(json.loads(stated)) >= {"a", "b", "c", "d"}
     skip_where_pairs_saturate()
     sessions = [ort.InferenceSession(p, providers=["CPUExecutionProvider"]) for p in (path, out)]

@@ -52,9 +52,10 @@ def module_name(path: Path) -> str:
 
 
 def part_of(module: str) -> str:
-    """The first folder or file below the package: `ops` for `qdialect.ir.ops.base`."""
-    pieces = module.split(".")
-    return pieces[1] if len(pieces) > 1 else "__init__"
+    """The first folder or file below the package, `ir` for `qdialect.ir.ops.base`; a plug-in is a
+    part of its own, `plugins.tosa`."""
+    pieces = module.split(".")[1:]
+    return ".".join(pieces[: 2 if pieces[0] == "plugins" else 1]) if pieces else "__init__"
 
 
 @cache

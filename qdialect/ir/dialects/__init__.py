@@ -1,11 +1,11 @@
-"""Our dialects: upstream's `quant` (plus `quant.rescale`), `nn`, `onnx`; a little of `shape`; all
-of `tosa` that we write; the attributes of `stablehlo` and `chlo`; two ops of IREE."""
+"""The dialects: upstream's `quant` (plus `quant.rescale`), `nn`, and those of the plug-ins."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from qdialect.plugin import named, plugins
 
 if TYPE_CHECKING:
     from xdsl.ir import Dialect
@@ -14,14 +14,7 @@ if TYPE_CHECKING:
 DIALECTS: Mapping[str, str] = {
     "quant": "qdialect.ir.quant:Quant",
     "nn": "qdialect.ir.ops:NN",
-    "onnx": "qdialect.plugins.onnx.dialect:ONNX",
-    "torch": "qdialect.plugins.torch.dialect:TORCH",
-    "tflite": "qdialect.plugins.tflite.dialect:TFLITE",
-    "shape": "qdialect.plugins.mlir.unranked:Shape",
-    "tosa": "qdialect.plugins.tosa.dialect:TOSA",
-    "stablehlo": "qdialect.plugins.stablehlo.dialect:STABLEHLO",
-    "chlo": "qdialect.plugins.stablehlo.dialect:CHLO",
-    "iree_linalg_ext": "qdialect.plugins.linalg.iree_linalg_ext:IREE_LINALG_EXT",
+    **{name: where for plugin in plugins() for name, where in plugin.dialects.items()},
 }
 
 
@@ -29,7 +22,6 @@ def load(name: str) -> Callable[[], Dialect]:
     """A function that imports the dialect when it is first needed."""
 
     def factory() -> Dialect:
-        module, _, attribute = DIALECTS[name].partition(":")
-        return getattr(import_module(module), attribute)
+        return named(DIALECTS[name])
 
     return factory

@@ -15,7 +15,7 @@ from typing import cast
 from qdialect.ir.quant import UniformType
 from qdialect.ir.quant.read import QuantSyntaxError, read_uniform
 
-QPARAMS = "qdialect.algebra.qparams"
+QPARAMS = "qdialect.qparams"
 
 
 def interface_text(types: Mapping[str, UniformType]) -> str:

@@ -1,9 +1,9 @@
 """Write composite ops as their pieces, where the target does not run them whole.
 
 The declaration of an op says which pieces it has (`qdialect.ir.ops.components`). Pieces inherit
-keys and component qparams (`nn.qparams`), so that a piece that is a composite itself finds its own when
-it is lowered. On floats this is exact in the reals (`ties` where a constant such as sqrt(1/2) is
-rounded to a float). On quantized operands each piece is a quantized op:
+keys and component qparams (`nn.qparams`), so that a piece that is a composite itself finds its own
+when it is lowered. On floats this is exact in the reals (`ties` where a constant such as sqrt(1/2)
+is rounded to a float). On quantized operands each piece is a quantized op:
 
     a product that is still being summed   i32, scale = product of the scales, zero point 0
     the sum with a bias on that scale      the same, then one rescale

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from qdialect.plugins.linalg import target as linalg
-from qdialect.plugins.stablehlo import target as stablehlo
-from qdialect.plugins.tflite import target as litert
-from qdialect.plugins.tosa import target as tosa
+from qdialect.plugin import named, plugins
+from qdialect.plugins.common.lowering.conversion import TargetDialect
 from qdialect.targets.base import Target
 
-_EXACT = (
+EXACT = (
     "lower-float-regions{numerics=relaxed},canonicalize,fold-constants,form-tables{numerics=bounded},"
     "form-softmax-tables{numerics=bounded},split-rescale{numerics=bounded},"
     "convert-rescale{form=fixed numerics=bounded},cse,dce"
@@ -19,17 +19,17 @@ _EXACT = (
 """From an optimized network to one of which as much as possible is exact on 32-bit integers, but
 for `quant.rescale`, which rounds, and casts at the interface."""
 
-_ROUNDING_ONCE = (
+ROUNDING_ONCE = (
     "split-rescale{ops=sums numerics=bounded},"
     "convert-rescale{form=real rounding=half_even numerics=bounded},cse,dce"
 )
 """From an optimized network to one of which every op on codes but sums rounds once, by a real scale
 and half to even."""
 
-_AS_IT_IS = "reencode-storage{activations=i8 weights=i8},canonicalize,cse,dce"
+AS_IT_IS = "reencode-storage{activations=i8 weights=i8},canonicalize,cse,dce"
 """From an optimized network to one of signed codes; its ops round once."""
 
-_DIVIDING = "divide-by-scale{numerics=bounded},"
+DIVIDING = "divide-by-scale{numerics=bounded},"
 """For dialects whose casts divide; the others multiply by a reciprocal as the model does."""
 
 _RECURRENT = "lower-composites{ops=nn.lstm+nn.gru+nn.lrn numerics=relaxed}"
@@ -45,6 +45,9 @@ class Export:
     exact: str
     convert: str
     target: Target
+    dialect: Callable[[], TargetDialect[Any]]
+    optimized_for: str = "tosa"
+    """The target that `optimize` runs for before the export."""
     keeps_types: bool = False
     """Whether functions keep quantized types and casts; else `codes` puts codes there."""
 
@@ -60,54 +63,13 @@ class Export:
         return f"{exact},{_RECURRENT},{floats},{_RECURRENT},cse,dce"
 
 
-EXPORTS: Mapping[str, Export] = {
-    export.name: export
-    for export in (
-        Export("tosa", _EXACT, "convert-nn-to-tosa,cse,dce", tosa.TARGET),
-        Export("linalg", _EXACT, "convert-nn-to-linalg,cse,dce", linalg.TARGET),
-        Export(
-            "quant",
-            _DIVIDING + _EXACT,
-            "convert-nn-to-linalg{casts=quant},cse,dce",
-            linalg.TARGET,
-            keeps_types=True,
-        ),
-        Export(
-            "stablehlo",
-            _DIVIDING + _ROUNDING_ONCE,
-            "convert-nn-to-stablehlo,cse,dce",
-            stablehlo.TARGET,
-            keeps_types=True,
-        ),
-        Export(
-            "iree",
-            _DIVIDING + _EXACT,
-            "convert-nn-to-linalg{casts=iree},cse,dce",
-            linalg.TARGET,
-            keeps_types=True,
-        ),
-        Export(
-            "tflite",
-            _AS_IT_IS,
-            "convert-nn-to-tflite,cse,dce",
-            litert.TARGET,
-            keeps_types=True,
-        ),
-        Export(
-            "tflite-bounded",
-            _AS_IT_IS,
-            "convert-nn-to-tflite{numerics=bounded},cse,dce",
-            litert.TARGET,
-            keeps_types=True,
-        ),
-    )
-}
-"""The exports by name."""
+@cache
+def exports() -> Mapping[str, Export]:
+    """The exports of all plug-ins by name."""
+    tables = (named(plugin.exports) for plugin in plugins() if plugin.exports)
+    return {export.name: export for table in tables for export in table}
 
-OPTIMIZED_FOR = {
-    **dict.fromkeys(EXPORTS, tosa.TARGET),
-    "stablehlo": stablehlo.TARGET,
-    "tflite": litert.TARGET,
-    "tflite-bounded": litert.TARGET,
-}
-"""The target that `optimize` runs for before the export, by the same names."""
+
+def imports() -> Mapping[str, str]:
+    """How functions in a dialect become ours, by the name of the dialect."""
+    return {name: passes for plugin in plugins() for name, passes in plugin.imports.items()}

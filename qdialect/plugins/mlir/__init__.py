@@ -1,1 +1,5 @@
-"""MLIR text: the parser (`read`) and the printer (`write`)."""
+"""MLIR text (`read`, `write`) and bytecode, upstream's dialects, the language server."""
+
+from qdialect.plugin import Plugin
+
+PLUGIN = Plugin(name="mlir", dialects={"shape": f"{__name__}.unranked:Shape"})

@@ -2,8 +2,8 @@
 
 A graph that dynamo captured is exported, read, optimized and made a session when it first runs,
 once for each combination of extents.  What cannot be is run as PyTorch runs it, with the reason
-in `report` and on the logger `qdialect.plugins.torch.backend`; so is a graph whose first results
-are not those of PyTorch.  Inputs and results share their memory with the runtime, which is in this process
+in `report` and on the logger `qdialect.torch_backend`; so is a graph whose first results are not
+those of PyTorch.  Inputs and results share their memory with the runtime, which is in this process
 once the graph has run in another one.
 """
 
@@ -21,7 +21,7 @@ from qdialect.packages import package
 if TYPE_CHECKING:
     from qdialect.plugins.onnx.write import OrtEngine
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("qdialect.torch_backend")
 _OPTIONS = frozenset({"numerics", "threads"})
 _MOST_SHAPES = 8
 """Combinations of extents that one graph is compiled for."""

@@ -68,7 +68,7 @@ def test_it_is_registered_under_our_name() -> None:
 def test_a_network_runs_on_the_runtime_for_every_extent(caplog: Any) -> None:
     module = layers()
     fast = compiled(module, threads=1)
-    with torch.no_grad(), caplog.at_level(logging.INFO, "qdialect.plugins.torch.backend"):
+    with torch.no_grad(), caplog.at_level(logging.INFO, "qdialect.torch_backend"):
         for batch in (2, 3, 5, 2):
             assert apart(fast(image(batch)), module(image(batch))) < 1e-5
     entries = torch_backend.report()

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -37,8 +37,8 @@ from qdialect.ir.ops import ConstantOp
 from qdialect.ir.quant import DCastOp, QCastOp
 from qdialect.passes.casts.in_floats import between_casts, has_floats
 from qdialect.passes.rule_pass import RulePass
-from qdialect.plugins.common.lowering.conversion import TargetDialect, refusals
-from qdialect.plugins.common.lowering.dialects import dialect_named
+from qdialect.plugins.common.exports import exports
+from qdialect.plugins.common.lowering.conversion import refusals
 from qdialect.plugins.common.lowering.errors import Unlowerable
 from qdialect.rewrite import Driver, Refusal, Rewriter, Rule
 from qdialect.targets import generic
@@ -87,7 +87,7 @@ class ComputeInFloats(RulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run the pass on a module, in place, until nothing more can be written in floats."""
         qctx, level = session(ctx), level_named(self.numerics)
-        dialect: TargetDialect[Any] = dialect_named(self.to)
+        dialect = exports()[self.to].dialect()
         target = qctx.target
         # The target of an export has the integers of the dialect alone.
         qctx.target = generic.TARGET

@@ -14,7 +14,7 @@ Casts at the interface, of arguments and results, are the caller's.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
@@ -25,8 +25,8 @@ from xdsl.passes import ModulePass
 from qdialect.ir.context import QContext, session
 from qdialect.ir.ops import ConstantOp
 from qdialect.ir.quant import DCastOp, QCastOp, element_type
-from qdialect.plugins.common.lowering.conversion import Refused, TargetDialect, refusal_of, refusals
-from qdialect.plugins.common.lowering.dialects import dialect_named
+from qdialect.plugins.common.exports import exports
+from qdialect.plugins.common.lowering.conversion import Refused, refusal_of, refusals
 from qdialect.plugins.common.lowering.errors import Unlowerable
 from qdialect.rewrite.remarks import location_text
 
@@ -42,7 +42,7 @@ class RequireIntegers(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Look at a module; UnsupportedError that lists everything."""
         qctx = session(ctx)
-        dialect: TargetDialect[Any] = dialect_named(self.to)
+        dialect = exports()[self.to].dialect()
         found = {r.op: r for r in refusals(qctx, op, dialect)}
         for inner in op.walk():
             if inner not in found and (error := _float_refusal(qctx, inner)) is not None:
