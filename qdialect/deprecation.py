@@ -64,6 +64,7 @@ class MovedModules(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        """What imports a name of `MOVED`; see the base class."""
         old = ".".join(fullname.split(".")[:2])
         if old not in MOVED:
             return None
@@ -78,6 +79,7 @@ class MovedModules(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
+        """Nothing: the module was executed by its new name."""
         module.__spec__ = self._spec  # the import system has put that of the old name there
 
 

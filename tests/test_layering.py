@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "interpreter": frozenset({"errors", "plugin", "ir"}),
     "analysis": _BASE | {"ir", "targets"},
     "rewrite": _BASE | {"ir", "targets", "analysis"},
-    "passes": _RULES | {"placement"},
+    "passes": _RULES - {"passes"} | {"placement"},
     "pipeline": _RULES,
     "engines": _BASE | {"children", "ir", "interpreter"},
     "quantizer": _RULES | {"placement", "pipeline", "interpreter"},

@@ -16,7 +16,6 @@ from qdialect.algebra.rounding import Rounding
 from qdialect.cli.command_optimize import priced_target, race_seconds
 from qdialect.cli.files import load_model, remarks_output, report_output, writable
 from qdialect.cli.flags import Arguments, write_json
-from qdialect.cli.measured_table import measured_text
 from qdialect.cli.terminal import OK, interrupted, line, progress, say, table
 from qdialect.errors import UsageError
 from qdialect.ir.weights import save_text
@@ -399,3 +398,26 @@ def _asked_cells(name: str, answer: Answer | None) -> tuple[str, ...]:
     metric = answer.outcomes[name].metric
     front = "yes" if name in answer.front else ""
     return (front,) if metric is None else (f"{metric:.4g}", front)
+
+
+# What was measured of a quantized model, as a table on a terminal.
+
+MOST_PARTS = 12
+"""So many parts of outputs are shown."""
+
+
+def measured_text(found: Measured) -> str:
+    """Latency, size and nodes beside those of the float model, and the loss of each part."""
+    text = ""
+    if rows := found.rows():
+        text += table(rows, dict.fromkeys((1, 2, 3), True), stream=sys.stderr, heading=True)
+    if found.quality is not None:
+        text += line(f"loss in {found.where}, on {found.samples}")
+        right: dict[int, bool] = dict.fromkeys(range(1, 5), True)
+        text += table(found.quality.rows(MOST_PARTS), right, stream=sys.stderr, heading=True)
+        left_out = len(found.quality.parts) - MOST_PARTS
+        if left_out > 0:
+            text += f"and {left_out} parts of outputs that lose less; --json has all\n"
+    if found.problem:
+        text += line(f"not measured: {found.problem}")
+    return text

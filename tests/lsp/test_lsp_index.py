@@ -11,10 +11,9 @@ import pytest
 
 from qdialect.errors import QError
 from qdialect.ir.context import new_context
-from qdialect.plugins.mlir.lsp.checks import split
+from qdialect.plugins.mlir.lsp.checks import read, split
 from qdialect.plugins.mlir.lsp.entities import Entity, Outline, Stopped
 from qdialect.plugins.mlir.lsp.index import Index
-from qdialect.plugins.mlir.lsp.places import read
 from qdialect.plugins.mlir.lsp.text import Text, carried
 
 LIT = Path(__file__).parents[2] / "lit_tests"

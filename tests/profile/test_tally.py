@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.quantizer.profile.collector import Collector
+from qdialect.quantizer.profile.collector import Collector, Tally
 from qdialect.quantizer.profile.file import profile_text
 from qdialect.quantizer.profile.record import Entry, Profile
 from qdialect.quantizer.profile.sketch import empty, observe, rounded
-from qdialect.quantizer.profile.tally import Tally
 
 
 def pieces(kind: str, rng: np.random.Generator) -> list[Any]:

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from qdialect.algebra.rotations import rotation_keeping_ones
 from qdialect.analysis import channel_walk
-from qdialect.analysis.channel_gains import find_gains
-from qdialect.analysis.channel_mixing import Block, Matrices, find_blocks
+from qdialect.analysis.channel_mixing import Block, Matrices, find_blocks, find_gains
 from qdialect.interpreter import Interpreter
 from qdialect.quantizer.float_rewrites.mixing import mix_channels, mixed_value
 from qdialect.quantizer.preparation import prepare

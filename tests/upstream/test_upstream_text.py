@@ -15,8 +15,8 @@ from qdialect.cli.opt import main
 from qdialect.errors import InputError
 from qdialect.ir.context import new_context
 from qdialect.plugins.mlir.read import parse_text, verify_module
-from qdialect.plugins.mlir.upstream.grammar import format_of
 from qdialect.plugins.mlir.upstream.names import DIALECTS_WITH_ROWS
+from qdialect.plugins.mlir.upstream.syntax import format_of
 from qdialect.plugins.mlir.upstream.table import dialects, find_row, names
 from qdialect.plugins.mlir.write import module_text
 

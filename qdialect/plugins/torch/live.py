@@ -7,13 +7,13 @@ are shared with the program, not copied.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qdialect.errors import InputError
 from qdialect.packages import package
-from qdialect.plugins.torch.program import ELEMENT_TYPES, Program, Weight
+from qdialect.plugins.torch.program import ELEMENT_TYPES, Input, Node, Program, Ref, Weight
 from qdialect.plugins.torch.schema import SCHEMA, read_program
-from qdialect.plugins.torch.subclasses import with_inner_tensors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,3 +124,43 @@ def _array(tensor: Any) -> NDArray[Any]:
     elif tensor.dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
         tensor = tensor.view(torch.uint8)
     return tensor.resolve_conj().resolve_neg().numpy()
+
+
+# Tensor subclasses of a program: the tensors that they consist of, as parameters of their own.
+#
+# torchao's weights are such: a node `export.access_subclass_inner_tensor(weight, "qdata")` names
+# a part, which becomes the parameter `weight.qdata`.
+
+_ACCESS = "export.access_subclass_inner_tensor"
+
+
+def with_inner_tensors(program: Program) -> Program:
+    """The program without nodes that name parts of its tensors."""
+    paths = {entry.name: entry for entry in program.inputs}
+    inner: list[Input] = []
+    nodes: list[Node] = []
+    for node in program.graph.nodes:
+        part = _part(node, paths)
+        if part is None:
+            nodes.append(node)
+        else:
+            paths[part.name] = part
+            inner.append(part)
+    if not inner:
+        return program
+    return replace(
+        program, graph=replace(program.graph, nodes=nodes), inputs=[*inner, *program.inputs]
+    )
+
+
+def _part(node: Node, inputs: dict[str, Input]) -> Input | None:
+    """The parameter that a node names; None for any other node."""
+    arguments = list(node.arguments.values())
+    name = node.results[0] if len(node.results) == 1 else None
+    if node.op != _ACCESS or len(arguments) != 2 or not isinstance(name, str):
+        return None
+    whole, attribute = arguments
+    owner = inputs.get(whole.name) if isinstance(whole, Ref) else None
+    if owner is None or not isinstance(attribute, str):
+        return None
+    return Input(owner.kind, name, f"{owner.target}.{attribute}")

@@ -13,7 +13,7 @@ import pytest
 from onnx_models import ModelBuilder
 
 import qdialect as qd
-from qdialect.plugins.onnx.read.wire import cut_out
+from qdialect.plugins.onnx.read.load import cut_out
 from qdialect.plugins.onnx.write import write_model
 from qdialect.plugins.onnx.write.written import Written
 from tests.support.large_models import measured, write_network

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from qdialect.plugins.tflite.file.flatbuffer_read import Bytes, Decoder
-from qdialect.plugins.tflite.file.flatbuffer_write import encode
 from qdialect.plugins.tflite.file.model import Kind
 from qdialect.plugins.tflite.file.schema import CALLED, Field, schema_of
+from qdialect.plugins.tflite.file.write import encode
 
 
 def litert() -> Any:

@@ -14,10 +14,10 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from typing_extensions import override
 
 import qdialect
+from qdialect.errors import printable
 from qdialect.plugins.mlir.lsp import completion, hovering, navigation
 from qdialect.plugins.mlir.lsp.document import Document
 from qdialect.plugins.mlir.lsp.entities import Stopped
-from qdialect.plugins.mlir.lsp.messages import diagnostics_of
 from qdialect.plugins.mlir.lsp.processes import Process, Processes, WorkerError
 from qdialect.plugins.mlir.lsp.settings import Settings
 from qdialect.plugins.mlir.lsp.text import Text, Unit
@@ -261,3 +261,41 @@ def _add_navigation(server: Server) -> None:
             document = server.document(params.text_document.uri)
             return await completion.complete(document, params.position, server.spare)
         return None
+
+
+# Problems of the worker as diagnostics of the protocol.
+
+SOURCE = "qdialect"
+
+_SEVERITIES = {
+    "error": lsp.DiagnosticSeverity.Error,
+    "warning": lsp.DiagnosticSeverity.Warning,
+    "information": lsp.DiagnosticSeverity.Information,
+}
+
+
+def diagnostics_of(document: Document) -> list[lsp.Diagnostic]:
+    """The problems of a document, where they are in its text now (edits may have moved them)."""
+    found: list[lsp.Diagnostic] = []
+    for problem in document.problems:
+        span = document.moved(problem["start"], problem["end"])
+        if span is not None:
+            found.append(_diagnostic(document, problem, span))
+    return found
+
+
+def _diagnostic(
+    document: Document, problem: dict[str, Any], span: tuple[int, int]
+) -> lsp.Diagnostic:
+    notes: list[lsp.DiagnosticRelatedInformation] = []
+    for text, start, end in problem["notes"]:
+        place = document.moved(start, end) or span
+        notes.append(lsp.DiagnosticRelatedInformation(document.location(*place), printable(text)))
+    return lsp.Diagnostic(
+        document.range(*span),
+        printable(problem["message"]),
+        _SEVERITIES[problem["severity"]],
+        problem["code"] or None,
+        source=SOURCE,
+        related_information=notes or None,
+    )

@@ -11,21 +11,30 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from math import prod
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from uuid import uuid4
 
 from qdialect.errors import InputError, Where
 from qdialect.ir.ops.key_metadata import IDENTITY, KEYS, KeyTable, identity_attribute
 from qdialect.packages import package
+from qdialect.plugins.onnx.protobuf import (
+    BYTES,
+    VARINT,
+    Field,
+    fields,
+    header,
+    number_field,
+    text_field,
+)
 from qdialect.plugins.onnx.read.bound import bound
 from qdialect.plugins.onnx.read.hidden_ops import hide, hide_newer_ops, hide_unknown_ops, stand_in
 from qdialect.plugins.onnx.read.inlining import inlined
-from qdialect.plugins.onnx.read.node_order import in_order
 from qdialect.plugins.onnx.read.subgraphs import captured_names, subgraphs
 from qdialect.plugins.onnx.read.tensors import TensorReader
-from qdialect.plugins.onnx.read.wire import cut_out
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorShapeProto, TypeProto, ValueInfoProto
@@ -448,3 +457,139 @@ def _rejected(loaded: LoadedModel, message: str) -> InputError:
 
 def _first(lines: Sequence[str]) -> str:
     return lines[0] if lines else "the checker gives no reason"
+
+
+# The nodes of a graph in an order in which each reads what others before it made.
+#
+# ONNX asks for that order, but runtimes sort nodes by themselves, so that converters (the one of
+# ONNX Runtime to float16) write files without it.  Nodes keep their order as far as it can stand.
+
+
+def in_order(model: ModelProto) -> ModelProto:
+    """The model with its nodes sorted; itself where they are, or where there is a cycle."""
+    nodes = list(model.graph.node)
+    order = _order(nodes)
+    if order == sorted(order) or len(order) < len(nodes):
+        return model
+    made = type(model)()
+    made.CopyFrom(model)
+    del made.graph.node[:]
+    made.graph.node.extend(nodes[index] for index in order)
+    return made
+
+
+def _order(nodes: list[NodeProto]) -> list[int]:
+    """The first node that can be next, again and again; not all nodes where there is a cycle."""
+    makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
+    sources = [
+        {makers[name] for name in (*node.input, *captured_names(node)) if name in makers}
+        for node in nodes
+    ]
+    readers: list[list[int]] = [[] for _ in nodes]
+    for reader, found in enumerate(sources):
+        for maker in found:
+            readers[maker].append(reader)
+    missing = [len(found) for found in sources]
+    ready = [index for index, count in enumerate(missing) if not count]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        order.append(heappop(ready))
+        for reader in readers[order[-1]]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heappush(ready, reader)
+    return order
+
+
+# Model files without their large weights, which stay where they are.
+#
+# Parsing copies every byte of a message. Of a `ModelProto` this takes `graph.initializer.raw_data`
+# out where it is large, and leaves in its place the reference that a tensor in a file beside the
+# model has, to a location that no file has. Only the outlines of messages are read; on anything
+# that is not as it should be all is left as it is, for the parser to say what is wrong.
+
+_LARGE = 1 << 16
+"""Bytes; shape inference looks at no weight of as many."""
+
+# Numbers of fields.
+_GRAPH, _INITIALIZER, _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 7, 5, 9, 13, 14
+_KEY, _VALUE = 1, 2
+_EXTERNAL = 1
+
+_Pieces = list[bytes | memoryview]
+
+
+class CutOut(NamedTuple):
+    """What is left of the bytes of a model, and the weights by their locations."""
+
+    message: bytes | memoryview
+    weights: dict[str, memoryview]
+
+
+def cut_out(data: memoryview) -> CutOut:
+    """The model without its large weights; these are views of `data`."""
+    cutter = _Cutter(data)
+    try:
+        pieces = cutter.model() if len(data) >= _LARGE else []
+    except ValueError:
+        return CutOut(data, {})
+    return CutOut(b"".join(pieces), cutter.weights) if cutter.weights else CutOut(data, {})
+
+
+class _Cutter:
+    def __init__(self, data: memoryview) -> None:
+        self.weights: dict[str, memoryview] = {}
+        self._data = data
+        # With a zero, as no file has, and by chance, so that no model can ask for it.
+        self._name = f"\0{uuid4().hex}/"
+
+    def model(self) -> _Pieces:
+        return list(self._cut(0, len(self._data), _GRAPH, self._graph))
+
+    def _graph(self, field: Field) -> _Pieces:
+        return list(self._cut(field.begin, field.end, _INITIALIZER, self._tensor))
+
+    def _cut(
+        self, begin: int, end: int, number: int, cut: Callable[[Field], _Pieces | None]
+    ) -> Iterator[bytes | memoryview]:
+        """A message with what `cut` makes of its fields of that number."""
+        kept = begin
+        for each in fields(self._data, begin, end):
+            # What is smaller holds nothing large.
+            if each.number != number or each.end - each.begin < _LARGE:
+                continue
+            if each.kind != BYTES:
+                raise ValueError(f"field {number} is no message")
+            content = cut(each)
+            if content is None:
+                continue
+            yield self._data[kept : each.start]
+            yield header(number, sum(map(len, content)))
+            yield from content
+            kept = each.end
+        yield self._data[kept:end]
+
+    def _tensor(self, field: Field) -> _Pieces | None:
+        """None for one that stays whole."""
+        inner = list(fields(self._data, field.begin, field.end))
+        if any(self._is_elsewhere(f) for f in inner):
+            return None
+        found = [f for f in inner if f.number == _RAW_DATA]
+        if len(found) != 1 or found[0].kind != BYTES or found[0].end - found[0].begin < _LARGE:
+            return None
+        raw, location = found[0], f"{self._name}{len(self.weights)}"
+        self.weights[location] = self._data[raw.begin : raw.end]
+        entry = text_field(_KEY, "location") + text_field(_VALUE, location)
+        return [
+            self._data[field.begin : raw.start],
+            self._data[raw.end : field.end],
+            header(_EXTERNAL_DATA, len(entry)) + entry,
+            number_field(_DATA_LOCATION, _EXTERNAL),
+        ]
+
+    def _is_elsewhere(self, field: Field) -> bool:
+        """Whether a field of a tensor may say that its data is not in it."""
+        if field.number == _DATA_LOCATION:
+            return field.kind != VARINT or any(self._data[field.begin : field.end])
+        return field.number == _EXTERNAL_DATA

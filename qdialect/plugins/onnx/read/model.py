@@ -7,9 +7,14 @@ a node, with what `importer.py` has.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -20,6 +25,9 @@ from xdsl.dialects.builtin import (
     Signedness,
     StringAttr,
     TensorType,
+    i1,
+    i32,
+    i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -36,29 +44,33 @@ from qdialect.ir.dialects.interface import (
     RESULT_NAMES,
     derived_outputs,
 )
-from qdialect.ir.ops import KEY
+from qdialect.ir.ops import KEY, ConstantOp
 from qdialect.ir.ops.base import ranked
 from qdialect.ir.ops.keys import MODEL as IDENTITY_KEY
 from qdialect.ir.ops.shapes import DYNAMIC
 from qdialect.ir.quant import ARITHMETIC_KEY, IN_FLOATS, UniformType, element_type, with_element
 from qdialect.ir.quant.elements import is_tensor
+from qdialect.packages import package
+from qdialect.plugins.common.extents import MOST, Numbers
 from qdialect.plugins.onnx.dialect import ALIASES, DATA_TYPES, DOC, MODEL, PARAMS, NodeOp
+from qdialect.plugins.onnx.read.compute import Rule
 from qdialect.plugins.onnx.read.importer import Importer
-from qdialect.plugins.onnx.read.known_parameters import KnownParameters
-from qdialect.plugins.onnx.read.load import LoadedModel, load_model, read_identity
+from qdialect.plugins.onnx.read.load import LoadedModel, label, load_model, read_identity
 from qdialect.plugins.onnx.read.metadata import metadata, symbol
-from qdialect.plugins.onnx.read.node import Node, stable_keys, trimmed
-from qdialect.plugins.onnx.read.operand_types import check_operand_types
-from qdialect.plugins.onnx.read.probe import by_rule, types_alone
+from qdialect.plugins.onnx.read.node import Node, is_stateful, stable_keys, trimmed
 from qdialect.plugins.onnx.read.quantized_inputs import quantized_constants, quantized_inputs, suits
 from qdialect.plugins.onnx.read.quark import TRANSLATED, translation
+from qdialect.plugins.onnx.read.quark_ops import DEQUANTIZE, QUANTIZE
 from qdialect.plugins.onnx.read.scale_places import correction, placed
-from qdialect.plugins.onnx.read.shape_arithmetic import ShapeArithmetic
+from qdialect.plugins.onnx.read.shape_values import FUNCTIONS
+from qdialect.plugins.onnx.read.subgraphs import captured_names, subgraphs
 from qdialect.plugins.onnx.read.table import RULES
-from qdialect.plugins.onnx.read.types import UNKNOWN, dim_names, is_open, met, value_type
+from qdialect.plugins.onnx.read.types import UNKNOWN, dim_names, extents, is_open, met, value_type
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, TypeProto, ValueInfoProto
+    from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+
+    from qdialect.plugins.onnx.read.graph_tensors import GraphTensors
 
 
 def import_model(
@@ -294,3 +306,335 @@ def _is_below_a_node(value: SSAValue | None) -> bool:
         pending += [v for v in new if v not in seen]
         seen.update(new)
     return False
+
+
+# Element types that quantization nodes are given, against what their schema takes.
+#
+# Neither the ONNX checker nor shape inference looks at them. Quantizers write such files
+# (codes of 16 bits before opset 21, zero points of type f32), and no runtime loads one.
+
+_CHECKED = frozenset(
+    {
+        *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
+        *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
+    }
+)
+
+
+_EARLY = frozenset({"int2", "uint2"})
+"""Types that the tests of onnx itself use in models of an opset before the one that has them."""
+
+
+def check_operand_types(loaded: LoadedModel) -> None:
+    """InputError for the first such node with an operand of a type it does not take."""
+    nodes = [n for n in loaded.model.graph.node if n.op_type in _CHECKED and _is_standard(n.domain)]
+    if not nodes:
+        return
+    entries = loaded.model.opset_import
+    version = next((entry.version for entry in entries if _is_standard(entry.domain)), 1)
+    found = {name: kind.tensor_type.elem_type for name, kind in loaded.types.items()}
+    found |= {tensor.name: tensor.data_type for tensor in loaded.model.graph.initializer}
+    for node in nodes:
+        reason = _wrong(node, version, found)
+        if reason is not None:
+            raise InputError(reason, where=loaded.where(label(node)), code="invalid-node")
+
+
+def _is_standard(domain: str) -> bool:
+    return domain in ("", "ai.onnx")
+
+
+def _wrong(node: NodeProto, version: int, found: dict[str, int]) -> str | None:
+    defs, names = package("onnx.defs"), package("onnx").TensorProto.DataType
+    if not defs.has(node.op_type, version, ""):
+        return None
+    ports: list[Any] = list(defs.get_schema(node.op_type, version, "").inputs)
+    for name, port in zip(node.input, ports, strict=False):
+        given = found.get(name, 0)
+        if not name or given not in names.values() or given == 0:
+            continue
+        kind = str(names.Name(given)).lower()
+        if f"tensor({kind})" not in port.types and kind not in _EARLY:
+            return (
+                f"{port.name} '{name}' is {kind}, which {node.op_type} of opset {version} "
+                "does not take"
+            )
+    return None
+
+
+# Scales and zero points that nodes compute from constants alone: they are known at import.
+#
+#     sc = Cast(s: f16[32])                    DequantizeLinear(q, sc)
+#     sc = DequantizeLinear(t: f8[32,4], u)    DequantizeLinear<block_size=16>(w, sc)
+#
+# The nodes are run on their own, as the runtime runs them.  What reads the input of the model, or
+# makes large tensors, stays computed.
+
+_CASTS = (
+    QUANTIZE
+    | DEQUANTIZE
+    | {
+        (domain, f"{kind}Linear")
+        for domain in ("", "com.microsoft")
+        for kind in ("Quantize", "Dequantize")
+    }
+    | {("com.microsoft", kind) for kind in ("MatMulNBits", "MatMulBnb4", "GatherBlockQuantized")}
+)
+_MOST_NODES = 16
+_MOST_ELEMENTS = 1 << 22
+
+
+class KnownParameters:
+    """The parameters of the casts of one graph."""
+
+    def __init__(self, tensors: GraphTensors) -> None:
+        self._tensors = tensors
+
+    def find(self, node: Node) -> None:
+        """Add to the constants what a cast has for parameters, if constants make it."""
+        if (node.domain, node.op_type) not in _CASTS:
+            return
+        statics = self._tensors.statics
+        for name in node.inputs[1:]:
+            if name and name not in statics and name in self._makers:
+                found = self._computed(name)
+                if found is not None:
+                    statics[name] = found
+
+    @cached_property
+    def _makers(self) -> dict[str, NodeProto]:
+        graph = self._tensors.loaded.model.graph
+        return {name: node for node in graph.node for name in node.output if name}
+
+    def _computed(self, name: str) -> TensorProto | None:
+        nodes, constants = list["NodeProto"](), dict[str, "TensorProto"]()
+        if not self._gather(name, nodes, constants):
+            return None
+        onnx, loaded = package("onnx"), self._tensors.loaded
+        graph = onnx.GraphProto(name="parameters", node=nodes)
+        for key, tensor in constants.items():
+            graph.initializer.add().CopyFrom(tensor)
+            graph.initializer[-1].name = key
+        graph.output.append(onnx.ValueInfoProto(name=name))
+        model = onnx.ModelProto(ir_version=loaded.model.ir_version, graph=graph)
+        model.opset_import.extend(loaded.model.opset_import)
+        found = answers(model, {})
+        if found is None or not hasattr(found[0], "dtype") or found[0].dtype.isbuiltin != 1:
+            return None  # it does not run, or is of a type that numpy lacks
+        return package("onnx.numpy_helper").from_array(found[0], name)
+
+    def _gather(self, name: str, nodes: list[NodeProto], constants: dict[str, TensorProto]) -> bool:
+        """Collect what computes a tensor, in order; False if that is not constants alone."""
+        statics = self._tensors.statics
+        if name in statics:
+            tensor = statics[name]
+            constants[name] = tensor
+            external = tensor.data_location == package("onnx").TensorProto.EXTERNAL
+            return not external and prod(tensor.dims) <= _MOST_ELEMENTS
+        node = self._makers.get(name)
+        if node is None or is_stateful(node) or subgraphs(node) or len(nodes) >= _MOST_NODES:
+            return False
+        if any(other is node for other in nodes):
+            return True
+        if not all(self._gather(read, nodes, constants) for read in node.input if read):
+            return False
+        nodes.append(node)
+        return True
+
+
+# Integer nodes that compute shapes: constants where they are known, one where two are equal on
+# every run, and nothing where nobody reads them any more.
+#
+#     val_1 = Shape(ids, start=1, end=2)
+#     val_46 = Slice(Shape(q), [-2], [-1])     // q is batch x 4 x sequence x 8: val_46 is val_1
+
+_DTYPES: dict[Attribute, Any] = {i1: np.bool_, i32: np.int32, i64: np.int64}
+
+
+class ShapeArithmetic:
+    """The integer nodes of one import that compute shapes."""
+
+    def __init__(self, imp: Importer) -> None:
+        self._imp = imp
+        self._same: dict[tuple[Any, ...], str] = {}
+        self._made: dict[Operation, Node] = {}
+        self._followed: set[int] = set()
+
+    def result(self, node: Node) -> list[SSAValue] | None:
+        """Nothing, where a node of shape arithmetic need not compute what is known or there."""
+        function = FUNCTIONS.get(node.op_type) if not node.domain else None
+        if function is None or len(node.outputs) != 1:
+            return None
+        name = node.output(0)
+        kind = value_type(self._imp.loaded.types.get(name))
+        element = (
+            cast("TensorType[Attribute]", kind).element_type
+            if isinstance(kind, TensorType)
+            else None
+        )
+        if element not in _DTYPES:
+            return None
+        try:
+            found = function(self._imp.symbols, node)
+        except (ValueError, IndexError):  # the node is broken, which its own rule says
+            return None
+        if found is None or found.size > MOST:
+            return None
+        self._imp.symbols.note(name, found)
+        self._followed.add(node.index)
+        array = self._constant(name, _DTYPES[element])
+        if array is not None:
+            self._imp.statics[name] = package("onnx.numpy_helper").from_array(array, name)
+            return []
+        first = self._same.setdefault(_key(found, element), name)
+        if first == name:
+            return None
+        self._imp.values[name] = self._imp.value(first)
+        return []
+
+    def _constant(self, name: str, dtype: Any) -> NDArray[Any] | None:
+        """The value where it is the same on every run, and the type holds it."""
+        found = self._imp.symbols.static(name)
+        if found is None or not np.array_equal(found.astype(dtype), found):
+            return None
+        return found.astype(dtype)
+
+    def follow(self, node: Node, ops: Sequence[Operation]) -> None:
+        """Note the ops that a node became."""
+        if node.index in self._followed:
+            self._made.update(dict.fromkeys(ops, node))
+
+    def drop_unread(self) -> None:
+        """Erase shape arithmetic that the model reads, but nothing does here."""
+        graph = self._imp.loaded.model.graph
+        read = {n for proto in graph.node for n in (*proto.input, *captured_names(proto))}
+        for op, node in reversed(self._made.items()):
+            if node.output(0) not in read or any(v.first_use is not None for v in op.results):
+                continue
+            constants = [v.owner for v in op.operands if isinstance(v.owner, ConstantOp)]
+            _erase(op)
+            for constant in dict.fromkeys(constants):
+                if constant.result.first_use is None:
+                    _erase(constant)
+
+
+def _key(found: Numbers, element: Attribute) -> tuple[Any, ...]:
+    return element, found.shape, *found.reshape(-1)
+
+
+def _erase(op: Operation) -> None:
+    op.detach()
+    op.erase()
+
+
+# Whether a runtime runs a node that no op of ours can express.
+#
+# Runtimes take forms that our ops refuse: a pool whose window is larger than its input gives an
+# empty tensor, a reduction of a scalar over axis 0 the scalar.  Such a node is kept as it is.
+# A node that is wrong is told apart by running it alone, on its constants and on zeros.
+
+_EXTENTS = (1, 8, 0)
+"""What unknown extents are tried as."""
+_MOST = 1 << 24
+"""Elements of an operand that are made for this."""
+
+
+def by_rule(imp: Importer, rule: Rule, node: Node) -> list[SSAValue] | None:
+    """What a rule makes of a node; None for one that is right, but that the rule refuses."""
+    try:
+        return rule(imp, node)
+    except (VerifyException, InputError) as error:
+        if isinstance(error, InputError) and error.code not in ("invalid-node", "bad-qparams"):
+            raise
+        if not runs(imp, node):
+            raise
+        imp.take_back()
+        return None
+
+
+def runs(imp: Importer, node: Node) -> bool:
+    """Whether ONNX Runtime (the reference evaluator of ONNX, where that is not installed) runs
+    the node, whatever unknown extents are; False where an operand's type is not known."""
+    return any(_runs(_alone(imp, node, unknown)) for unknown in _EXTENTS)
+
+
+def _runs(model: ModelProto | None) -> bool:
+    if model is None:
+        return False
+    helper, feeds = package("onnx.helper"), dict[str, Any]()
+    for info in model.graph.input:
+        kind = info.type.tensor_type
+        feeds[info.name] = _zeros(kind, helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return answers(model, feeds) is not None
+
+
+def answers(model: ModelProto, feeds: Mapping[str, Any]) -> list[Any] | None:
+    """What ONNX Runtime (or the reference evaluator) makes of a model; None where it fails."""
+    from qdialect.plugins.onnx.write.engine import OrtEngine
+
+    try:
+        if find_spec("onnxruntime") is not None:
+            return list(OrtEngine(model, optimize=False).run(feeds).values())
+        return list(package("onnx.reference").ReferenceEvaluator(model).run(None, feeds))
+    except Exception:  # of whatever kind a runtime raises
+        return None
+
+
+def _zeros(kind: Any, dtype: Any) -> Any:
+    import numpy as np
+
+    return np.zeros([dim.dim_value for dim in kind.shape.dim], dtype)
+
+
+def _code(element: Attribute) -> int | None:
+    """The ONNX type of a tensor's elements, stored integers if they are quantized."""
+    if not isinstance(element, UniformType):
+        return DATA_TYPES.get(element)
+    storage = element.qparams.storage
+    if storage.is_float:
+        return None
+    return DATA_TYPES.get(
+        IntegerType(storage.width, Signedness.SIGNLESS if storage.signed else Signedness.UNSIGNED)
+    )
+
+
+def types_alone(imp: Importer, node: Node) -> dict[str, Attribute]:
+    """The types of a node's outputs that inference finds for it alone: with what constants the
+    model computes, and behind nodes that it does not know."""
+    inference, model = package("onnx.shape_inference"), _alone(imp, node, None)
+    try:
+        found = model and inference.infer_shapes(model)
+    except (inference.InferenceError, RuntimeError, ValueError):
+        found = None
+    return {v.name: value_type(v.type) for v in found.graph.output} if found else {}
+
+
+def _alone(imp: Importer, node: Node, unknown: int | None) -> ModelProto | None:
+    """The node as a model, unknown extents being `unknown`; None where that is not known."""
+    onnx, loaded = package("onnx"), imp.loaded
+    if any(attribute.ref_attr_name for attribute in node.proto.attribute):
+        return None
+    graph = onnx.GraphProto(name="node", node=[node.proto])
+    for name in dict.fromkeys(name for name in node.inputs if name):
+        tensor = imp.statics.get(name)
+        if tensor is not None and tensor.data_location != onnx.TensorProto.EXTERNAL:
+            given = graph.initializer.add()
+            given.CopyFrom(tensor)
+            given.name = name
+            continue
+        if tensor is not None:
+            code, dims = tensor.data_type, list(tensor.dims)
+        else:
+            kind = imp.type_of(name)
+            if not isinstance(kind, TensorType):
+                return None
+            ranked = cast("TensorType[Attribute]", kind)
+            code = _code(element_type(ranked))
+            dims = [unknown if n == DYNAMIC else n for n in extents(ranked)]
+        if code is None or (unknown is not None and prod(n or 1 for n in dims) > _MOST):
+            return None
+        graph.input.append(onnx.helper.make_tensor_value_info(name, code, dims))
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.outputs if name)
+    model: ModelProto = onnx.ModelProto(ir_version=loaded.model.ir_version, graph=graph)
+    model.opset_import.extend(loaded.model.opset_import)
+    return model

@@ -5,35 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.ir.behaviors import PortKind
 from qdialect.ir.ops import (
     DYNAMIC_CONVOLUTIONS,
+    ConstantOp,
     FullyConnectedOp,
     GatherOp,
     MatMulOp,
     PadOp,
     WindowOp,
+    shape_of,
 )
 from qdialect.ir.ops.base import is_kernel
 from qdialect.ir.ops.declare import DECLARED, behavior_of
-from qdialect.ir.quant import DCastOp, RescaleOp, quant_element
+from qdialect.ir.quant import DCastOp, RescaleOp, element_type, quant_element
+from qdialect.plugins.onnx.dialect import STORED_TRANSPOSED
 from qdialect.plugins.onnx.write import dynamic, nodes
 from qdialect.plugins.onnx.write.accumulators import write_accumulator
 from qdialect.plugins.onnx.write.block_tables import is_packed_table, write_table
 from qdialect.plugins.onnx.write.float_ops import PLAIN, Call, Writer
-from qdialect.plugins.onnx.write.float_results import write_to_float
 from qdialect.plugins.onnx.write.fully_connected import fully_connected, is_transposed_weight
 from qdialect.plugins.onnx.write.indexing import INDEXING
-from qdialect.plugins.onnx.write.kernels import CLAMPS, DIRECT, Version, runs_on
+from qdialect.plugins.onnx.write.kernels import CLAMPS, DIRECT, WEIGHTS, Version, runs_on
 from qdialect.plugins.onnx.write.n_bits import is_packed_weight, write_n_bits
 from qdialect.plugins.onnx.write.opsets import INTEGER_OPSETS
 from qdialect.plugins.onnx.write.ordering import ORDERING
 from qdialect.plugins.onnx.write.qoperator import is_absorbed, write_clamp, write_kernel
+from qdialect.plugins.onnx.write.quantization import parameters
 from qdialect.plugins.onnx.write.reduction import REDUCTIONS
 
 if TYPE_CHECKING:
+    from qdialect.algebra.qparams.parameters import QParams
     from qdialect.plugins.onnx.write.exporter import Exporter
 
 OTHERS: Mapping[str, Callable[[Any, Any], None]] = {
@@ -178,3 +183,56 @@ def _is_direct(op: Operation, runtime: Version, opset: int) -> bool:
     if op.name == "nn.concat":
         return all(q == known[0] and q.is_per_tensor for q in known)
     return not isinstance(op, PadOp | WindowOp) or known[0].is_per_tensor
+
+
+# Products of codes whose result is a float: MatMulIntegerToFloat and QGemm.
+#
+# Both sum integers, and multiply by the scales in f32.
+
+_MS = "com.microsoft"
+
+
+def write_to_float(exporter: Exporter, op: Operation, key: str, hint: str) -> bool:
+    """Write `op` on stored integers with a float result; False if no kernel runs it."""
+    found = _qparams(op)
+    if found is None:
+        return False
+    lhs, rhs = found
+    weight, transposed, tensor = op.operands[1], False, ""
+    if STORED_TRANSPOSED in op.attributes and isinstance(weight.owner, ConstantOp):
+        tensor, transposed = exporter.constant(weight.owner, transposed=True), True
+    tensors = [exporter.tensor(op.operands[0]), tensor or exporter.tensor(weight)]
+    graph = exporter.graph
+    x, w = (parameters(graph, t, q) for t, q in zip(tensors, (lhs, rhs), strict=True))
+    bias = [exporter.tensor(op.operands[2])] if len(op.operands) > 2 else []
+    output = exporter.claim(op.results[0], hint)
+    if isinstance(op, MatMulOp):
+        inputs = [*tensors, x[0], w[0], x[1], w[1]]
+        graph.node("MatMulIntegerToFloat", inputs, [output], key, _MS)
+    else:
+        inputs = [tensors[0], *x, tensors[1], *w, *bias]
+        turned = 0 if transposed else 1
+        graph.node("QGemm", inputs, [output], key, _MS, alpha=1.0, transA=0, transB=turned)
+    return True
+
+
+def _qparams(op: Operation) -> tuple[QParams, QParams] | None:
+    """The qparams of both sides, if there is a kernel for them."""
+    if not isinstance(op, MatMulOp | FullyConnectedOp) or element_type(op.result.type) != f32:
+        return None
+    elements = [quant_element(value.type) for value in op.operands]
+    known = [element.qparams for element in elements if element is not None]
+    if len(known) != len(elements):
+        return None
+    lhs, rhs = known[:2]
+    shape = shape_of(op.operands[1])
+    channel = len(shape) - 1 if isinstance(op, MatMulOp) else 0
+    if not lhs.is_per_tensor or lhs.storage.spelling not in WEIGHTS:
+        return None
+    if rhs.storage.spelling not in WEIGHTS[lhs.storage.spelling]:
+        return None
+    if min(len(shape), len(shape_of(op.operands[0]))) < 2:
+        return None
+    if not rhs.is_per_tensor and (rhs.axis != channel or len(shape) != 2):
+        return None
+    return lhs, rhs
