@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qdialect.plugins.mlir.lsp.settings import Settings
+from qdialect.plugins.mlir.lsp.server import Settings
 from qdialect.plugins.mlir.syntax.patterns import textmate
 
 FOLDER = Path(__file__).parents[2] / "tools" / "vscode"

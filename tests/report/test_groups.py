@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qdialect.report.groups import MOST, Group, arranged, grouped
+from qdialect.report.drawing import MOST, Group, arranged, grouped
 
 
 @st.composite

@@ -41,7 +41,7 @@ from qdialect.plugins.mlir.write import module_text
 from qdialect.rewrite.summary import summarize
 from qdialect.targets.base import Target
 from qdialect.targets.installed import get_target
-from qdialect.workflows.validation.reducer import Reducer
+from qdialect.workflows.validation.numerics_check import Reducer
 from qdialect.workflows.validation.translation import compared, drawn
 from tests.generators.orders import shuffle, structure
 from tests.generators.programs import REQUANTIZING, random_program, with_call

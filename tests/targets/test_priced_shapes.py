@@ -10,7 +10,7 @@ from qdialect.analysis.cost import elements, products
 from qdialect.ir.context import new_context
 from qdialect.ir.ops.priced_shapes import priced_shape
 from qdialect.plugins.mlir.read import read_module
-from qdialect.report.cost import price
+from qdialect.report.graph import price
 from qdialect.targets.installed import get_target, list_targets
 
 ATTENTION = """

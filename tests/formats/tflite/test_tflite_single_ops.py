@@ -12,8 +12,7 @@ from qdialect.plugins.tflite.file.elements import ELEMENTS, from_stored, stored_
 from qdialect.plugins.tflite.file.from_module import module_file
 from qdialect.plugins.tflite.file.read import read_bytes
 from qdialect.plugins.tflite.file.schema import schema_of
-from qdialect.plugins.tflite.file.sparse import to_dense
-from qdialect.plugins.tflite.file.to_module import read_module
+from qdialect.plugins.tflite.file.to_module import read_module, to_dense
 from qdialect.plugins.tflite.file.versions import Value, version_of
 from qdialect.plugins.tflite.file.write import file_bytes
 

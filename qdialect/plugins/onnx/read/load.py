@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from qdialect.errors import InputError, Where
 from qdialect.ir.ops.key_metadata import IDENTITY, KEYS, KeyTable, identity_attribute
+from qdialect.ir.ops.named_extents import check_names
 from qdialect.packages import package
 from qdialect.plugins.onnx.protobuf import (
     BYTES,
@@ -30,7 +31,6 @@ from qdialect.plugins.onnx.protobuf import (
     number_field,
     text_field,
 )
-from qdialect.plugins.onnx.read.bound import bound
 from qdialect.plugins.onnx.read.hidden_ops import hide, hide_newer_ops, hide_unknown_ops, stand_in
 from qdialect.plugins.onnx.read.inlining import inlined
 from qdialect.plugins.onnx.read.subgraphs import captured_names, subgraphs
@@ -593,3 +593,37 @@ class _Cutter:
         if field.number == _DATA_LOCATION:
             return field.kind != VARINT or any(self._data[field.begin : field.end])
         return field.number == _EXTERNAL_DATA
+
+
+# Giving symbolic extents of a model numbers before it is read.
+
+
+def bound(model: ModelProto, numbers: Mapping[str, int]) -> ModelProto:
+    """The model with the extents named so (`dim_param`) as numbers; the given one stays as it
+    is.  UsageError for a name that no input has."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    names = (
+        dim.dim_param
+        for value in model.graph.input
+        if value.name not in weights
+        for dim in value.type.tensor_type.shape.dim
+        if dim.dim_param
+    )
+    check_names(numbers, dict.fromkeys(names))
+    copy = type(model)()
+    copy.CopyFrom(model)
+    for kind in _types(copy.graph):
+        for dim in kind.tensor_type.shape.dim:
+            if dim.dim_param in numbers:
+                dim.dim_value = numbers[dim.dim_param]
+    return copy
+
+
+def _types(graph: GraphProto) -> Iterator[TypeProto]:
+    """Every type that the graph declares, those in subgraphs too."""
+    for values in (graph.input, graph.output, graph.value_info):
+        yield from (value.type for value in values if value.type.HasField("tensor_type"))
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *((attribute.g,) if attribute.HasField("g") else ())):
+                yield from _types(inner)

@@ -6,6 +6,7 @@ a node, with what `importer.py` has.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -20,11 +21,13 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FileLineColLoc,
     IntAttr,
+    IntegerAttr,
     IntegerType,
     ModuleOp,
     Signedness,
     StringAttr,
     TensorType,
+    UnitAttr,
     i1,
     i32,
     i64,
@@ -46,17 +49,26 @@ from qdialect.ir.dialects.interface import (
 )
 from qdialect.ir.ops import KEY, ConstantOp
 from qdialect.ir.ops.base import ranked
+from qdialect.ir.ops.key_metadata import IDENTITY, KEYS
 from qdialect.ir.ops.keys import MODEL as IDENTITY_KEY
 from qdialect.ir.ops.shapes import DYNAMIC
 from qdialect.ir.quant import ARITHMETIC_KEY, IN_FLOATS, UniformType, element_type, with_element
 from qdialect.ir.quant.elements import is_tensor
+from qdialect.ir.quant.interface_metadata import QPARAMS
 from qdialect.packages import package
 from qdialect.plugins.common.extents import MOST, Numbers
-from qdialect.plugins.onnx.dialect import ALIASES, DATA_TYPES, DOC, MODEL, PARAMS, NodeOp
+from qdialect.plugins.onnx.dialect import (
+    ALIASES,
+    DATA_TYPES,
+    DOC,
+    EXTERNAL_DATA,
+    MODEL,
+    PARAMS,
+    NodeOp,
+)
 from qdialect.plugins.onnx.read.compute import Rule
 from qdialect.plugins.onnx.read.importer import Importer
 from qdialect.plugins.onnx.read.load import LoadedModel, label, load_model, read_identity
-from qdialect.plugins.onnx.read.metadata import metadata, symbol
 from qdialect.plugins.onnx.read.node import Node, is_stateful, stable_keys, trimmed
 from qdialect.plugins.onnx.read.quantized_inputs import quantized_constants, quantized_inputs, suits
 from qdialect.plugins.onnx.read.quark import TRANSLATED, translation
@@ -638,3 +650,36 @@ def _alone(imp: Importer, node: Node, unknown: int | None) -> ModelProto | None:
     model: ModelProto = onnx.ModelProto(ir_version=loaded.model.ir_version, graph=graph)
     model.opset_import.extend(loaded.model.opset_import)
     return model
+
+
+# What an ONNX model says about itself, as an attribute of the module.
+
+
+def metadata(loaded: LoadedModel) -> DictionaryAttr:
+    """Versions, texts, metadata entries, and whether weights are in files beside it."""
+    model = loaded.model
+    entries: dict[str, Attribute] = {
+        "ir_version": IntegerAttr(model.ir_version, i64),
+        "opset": DictionaryAttr(
+            {o.domain or "ai.onnx": IntegerAttr(o.version, i64) for o in model.opset_import}
+        ),
+    }
+    for name in ("producer_name", "producer_version", "domain", "doc_string"):
+        if text := getattr(model, name):
+            entries[name] = StringAttr(text)
+    if model.model_version:
+        entries["model_version"] = IntegerAttr(model.model_version, i64)
+    # The keys are on the ops, the qparams in the types, the identity is the module's.
+    own = (KEYS, QPARAMS, IDENTITY)
+    texts = {p.key: StringAttr(p.value) for p in model.metadata_props if p.key not in own}
+    if texts:
+        entries["metadata"] = DictionaryAttr(texts)
+    if any(map(loaded.tensors.has_file, model.graph.initializer)):
+        entries[EXTERNAL_DATA] = UnitAttr()
+    return DictionaryAttr(entries)
+
+
+def symbol(name: str) -> str:
+    """`name` as a bare MLIR symbol."""
+    text = re.sub(r"[^A-Za-z0-9_$.]", "_", name) or "main"
+    return text if re.match(r"[A-Za-z_]", text) else f"_{text}"
