@@ -55,7 +55,7 @@ MOVED = {
     "qdialect.reference": "qdialect.interpreter",
     "qdialect.torch_backend": "qdialect.plugins.torch.backend",
 }
-"""Public modules (and what is below them) that have another name since 0.2."""
+"""Public modules (and what is below them) that have another name since 0.1."""
 
 
 class MovedModules(MetaPathFinder, Loader):
@@ -73,7 +73,7 @@ class MovedModules(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         assert spec.origin is not None
-        warn_deprecated(spec.name, instead=spec.origin, since="0.2", stacklevel=5)
+        warn_deprecated(spec.name, instead=spec.origin, since="0.1", stacklevel=5)
         module = import_module(spec.origin)
         self._spec = module.__spec__
         return module
@@ -84,6 +84,7 @@ class MovedModules(MetaPathFinder, Loader):
 
 
 def find_moved_modules() -> None:
-    """Lets `import` find the names of `MOVED`, after all that it finds itself."""
+    """Lets `import` find the names of `MOVED`. It is asked first: below a package by its old name the
+    import system would find the files once more, as other modules."""
     if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
-        sys.meta_path.append(MovedModules())
+        sys.meta_path.insert(0, MovedModules())

@@ -69,17 +69,18 @@ def named(where: str) -> Any:
 
 def plugins() -> tuple[Plugin, ...]:
     """The declared plug-ins by name, without those that cannot be loaded."""
-    return _found()[0]
+    return declared()[0]
 
 
 def check_plugins() -> None:
     """QError (`bad-plugin`) that names a declared plug-in that cannot be loaded."""
-    for error in _found()[1]:
+    for error in declared()[1]:
         raise error
 
 
 @cache
-def _found() -> tuple[tuple[Plugin, ...], tuple[QError, ...]]:
+def declared() -> tuple[tuple[Plugin, ...], tuple[QError, ...]]:
+    """The plug-ins of this process, and why others are none; read once."""
     found, errors = list[Plugin](), list[QError]()
     for name, where in entries(GROUP):
         try:

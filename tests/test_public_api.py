@@ -4,6 +4,7 @@ examples use; a name that goes warns."""
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import qdialect
 from qdialect.cli.command_new_target import TEMPLATE
-from qdialect.deprecation import Renamed, current_name, warn_deprecated
+from qdialect.deprecation import MOVED, Renamed, current_name, warn_deprecated
 from tests.support.public_names import ROOT, listed, unlisted
 
 NAMES = [(module, name) for module, names in listed().items() for name in sorted(names)]
@@ -83,3 +84,21 @@ def test_a_function_that_goes_warns_at_its_caller() -> None:
         == "qdialect.old() is deprecated since qdialect 0.3; use qdialect.new()"
     )
     assert (warning.filename, warning.lineno) == (__file__, line)
+
+
+@pytest.mark.parametrize("old", sorted(MOVED))
+def test_the_old_name_of_a_module_imports_it_and_warns(old: str) -> None:
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"{old} is deprecated .* use {MOVED[old]}") as seen:
+        module = import_module(old)
+    assert module is import_module(MOVED[old])
+    assert module.__spec__ is not None and module.__spec__.name == MOVED[old]
+    assert seen[0].filename.endswith(".py")
+
+
+def test_what_is_below_a_moved_module_moved_too() -> None:
+    with pytest.warns(DeprecationWarning, match="use qdialect.algebra.rounding"):
+        rounding = import_module("qdialect.numerics.rounding")
+    assert rounding is import_module("qdialect.algebra.rounding")
+    with pytest.raises(ModuleNotFoundError):
+        import_module("qdialect.qparams.absent")

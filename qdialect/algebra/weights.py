@@ -9,7 +9,7 @@ among scales from the one that just holds the largest weight down to a third of 
 apart, then those beside the best.
 
 A bias is i32 on the scale s_x s_w, and nothing may overflow on the way: the integers that the
-kernel adds up in hold every sum of the products of a channel and of its bias (`numerics.sums`).
+kernel adds up in hold every sum of the products of a channel and of its bias (`algebra.sums`).
 A scale of a channel for which that does not hold is made larger until it does. Where products
 are added in pairs first, clipping the largest weights may cost less: whichever has less error.
 """

@@ -1,7 +1,7 @@
 """Which contractions may leave the integers that a target adds up their products in.
 
 A kernel says what it adds up in (`Target.sums`). What the activations of an op can be and the
-weights that it has bound every sum of some of its products, in any order (`numerics.sums`): a sum
+weights that it has bound every sum of some of its products, in any order (`algebra.sums`): a sum
 that fits never wraps or saturates, whatever comes.
 """
 

@@ -9,7 +9,7 @@ that are summed, and weights in groups of several channels.
 
 A value gets larger, so every op that meets it must be one that can be written for another extent:
 that is tried by its own verifier, with properties that say the extent changed too
-(`quantization.float_rewrites.splitting`).
+(`quantizer.float_rewrites.splitting`).
 
 Contract: exact in the reals, and in floats up to the order of sums, as halves are exact (but for
 subnormal numbers).

@@ -4,13 +4,13 @@
 |---|---|---|---|
 | `i8`, `i4`, `i3`, `i2` | an integer with a sign | 0 | of the type asked for |
 | `u8`, `u4`, `u3`, `u2` | one without | one of each block, of least error | of the type asked for |
-| `nf4` | one of 16 levels (`qparams.levels`) | | of the type asked for |
+| `nf4` | one of 16 levels (`algebra.qparams.levels`) | | of the type asked for |
 | `mxint8` | an integer of 8 bits | 0 | powers of two, for each 32 numbers |
 | `mxfp4` | a float of 4 bits (`f4E2M1FN`) | | powers of two, for each 32 numbers |
 
 Those called `mx` are of the OCP Microscaling specification, 1.0. `i16` is for values, and is taken
 as it is. Integers of 3 bits are those of 4 with bounds, `i4<-4:3>` and `u4<0:7>`: no runtime packs
-three. How scales and codes are found is in `numerics.weight_blocks`.
+three. How scales and codes are found is in `algebra.weight_blocks`.
 """
 
 from __future__ import annotations

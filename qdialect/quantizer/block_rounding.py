@@ -7,7 +7,7 @@ of its operand are measured on samples (`hessians`); scales and zero points are 
     sum over a block of H_ii (w'_i - w_i)^2,
 
 and the codes on them of little (w' - w) H (w' - w)^T (GPTQ, and from there one code after another;
-`numerics.weight_rounding`). H is damped as much as codes by one half of the samples say that they
+`algebra.weight_rounding`). H is damped as much as codes by one half of the samples say that they
 need to be good for the other.  Where a product has a bias, that takes up the mean of what its
 result is off by, (W' - W) E[x], and H is that of x - E[x].
 """

@@ -9,7 +9,7 @@ products whose weights do not fit the cache, in four bits or in eight; runtimes 
 A product of weights of eight bits is written as one that may round its input (ONNX Runtime: to
 bytes, per row and block), one of fewer as one that does not (`onnx.n_bits`).
 
-Codes are of least squared error (`numerics.weight_blocks`), or, where there are moments of what
+Codes are of least squared error (`algebra.weight_blocks`), or, where there are moments of what
 the weights are multiplied with, of least error of the product (`BlockRounding`).
 
 For example

@@ -5,11 +5,11 @@
 | `gptq` | column after column, on operands of the float model |
 | `descent` | from there, one weight after another |
 | `sequential` | as `descent`, on operands of the quantized model (`sequential`) |
-| `adaround` | from there, with what is behind the op (`numerics.soft_rounding`) |
+| `adaround` | from there, with what is behind the op (`algebra.soft_rounding`) |
 | `blocks` | from there, of several ops together, block after block (`reconstruction`) |
 
 Between the choice of qparams and the writing of constants, the codes of the weights of each
-contraction are chosen again on the same qparams (`numerics.weight_rounding`), by the moments of
+contraction are chosen again on the same qparams (`algebra.weight_rounding`), by the moments of
 its operand on samples (`hessians`). Where the bias will be corrected afterwards, by which
 errors of means vanish, the loss is that without means: (w' - w) Cov(x) (w' - w)^T.
 

@@ -39,7 +39,7 @@ class LayerError:
     `sqnr_db` over all samples; `max_steps` in steps of the second's codes, and `clipped` the
     share of them at an end of their range (the most over samples), None for floats.
     `worst_channel` is the one of least SQNR, None where it has no channels, or all are negligible
-    (`quantization.quality`); `dead` are channels that are one number in the second and were not.
+    (`quantizer.quality`); `dead` are channels that are one number in the second and were not.
     `alone_db` is the SQNR where all that is read is what the first model has, as the second
     writes it: what is lost there and not before. None where that was not asked for.
     """

@@ -86,7 +86,7 @@ class Target:
     #: extra passes at the named points of a pipeline (see `passes.pipelines`)
     extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     #: storages that quantized tensors may have (`i8`, `u16`), perhaps with the qparams that go
-    #: with them (`i8 zero=0|-128 scale=2^n`; see `qparams.domains`); None: all
+    #: with them (`i8 zero=0|-128 scale=2^n`; see `algebra.qparams.domains`); None: all
     storages: frozenset[str] | None = None
     #: the storage that values get when a model is quantized for it
     activations: str = "u8"
@@ -104,7 +104,7 @@ class Target:
     float_results: frozenset[str] = frozenset()
     #: whether rows picked from a table of codes are worth multiplying with scales of their own
     tables: bool = False
-    #: formats that weights of float products may have (`quantization.block_formats`); None: all
+    #: formats that weights of float products may have (`quantizer.block_formats`); None: all
     block_weights: frozenset[str] | None = None
     #: whether there is float arithmetic; without it only casts touch floats
     floats: bool = True

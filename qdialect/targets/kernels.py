@@ -1,7 +1,7 @@
 """The types on which a target runs an op, as data.
 
 A `Kernel` is one row of a table: types of operands and results that go together.  A type is
-written as a domain (`qparams.domains`): the storages it may have, and what qparams:
+written as a domain (`algebra.qparams.domains`): the storages it may have, and what qparams:
 
     Kernel(("i8", "i8|i4 per-axis zero=0", "i32 per-axis"), ("i8|i16",))
 

@@ -23,7 +23,7 @@ without these two has no such prices.
 
 `kernels` are nanoseconds of one thread by kernel of the runtime and state of the op that runs as
 it: so many for an execution (`node`), for each product, for each element read, ...; what a kernel
-is and what it has to do say `targets.onnxruntime_kernels`.
+is and what it has to do say `plugins.onnx.target_kernels`.
 """
 
 from __future__ import annotations

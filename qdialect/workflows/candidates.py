@@ -3,7 +3,7 @@
 A runtime may run an op faster on floats than on codes, and fuses ops in either form in ways that
 no table foresees. So the whole model is built twice, with all ops on floats and with all that can
 be on codes, and the runtime times each node of both. By these times the states of least total
-are found (`quantization.precision`), and what is built of them races against the others and the
+are found (`quantizer.precision`), and what is built of them races against the others and the
 float model. What is written is quantized: where nothing is faster than the float model, its weights
 are codes that are dequantized as it is loaded (`stored_weights`), unless the float model itself may
 be written (`Builder.or_float`).

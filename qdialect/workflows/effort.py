@@ -1,8 +1,8 @@
 """Making a float model easier to quantize, as far as data confirms it and time lets: `--effort`.
 
-Two kinds of steps are tried.  A *rewrite* (`quantization.float_rewrites`) gives a float model of
+Two kinds of steps are tried.  A *rewrite* (`quantizer.float_rewrites`) gives a float model of
 the same function whose values and weights lose less when they are rounded; the ranges are then
-those of the new model, measured again.  A *rounding* (`quantization.weight_rounding`) leaves the
+those of the new model, measured again.  A *rounding* (`quantizer.weight_rounding`) leaves the
 float model and chooses other codes of its weights than the nearest.
 
 Rewrites are tried in falling order of the gain that their own model of the loss foretells, each on

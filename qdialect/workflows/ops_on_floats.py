@@ -2,7 +2,7 @@
 
 A model that comes quantized says what is rounded where.  To compute an op on floats drops the
 rounding of what it takes and gives, so that is done at `relaxed` only, and where a clip at 0 is no
-ReLU.  Which ops, the times of the runtime say, as in quantizing (`quantization.precision`): of the
+ReLU.  Which ops, the times of the runtime say, as in quantizing (`quantizer.precision`): of the
 model as it was optimized, and of the model without the casts that can go.
 
 For example, where the second convolution and all between are faster on floats,

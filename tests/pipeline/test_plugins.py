@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from qdialect.errors import QError
 from qdialect.pipeline.plugins import Plugins, installed
+from qdialect.plugin import declared, plugins
+from qdialect.plugins.common.exports import imports
 
 GOOD = """
 from xdsl.universe import Universe
@@ -88,3 +91,50 @@ def test_a_broken_one_is_named(
     with pytest.raises(QError, match="vendor_bad") as error:
         Plugins().session()
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("PLUGIN = 3", "'vendor_format:PLUGIN' is no qdialect Plugin"),
+        ("raise RuntimeError('no licence')", "cannot be loaded: RuntimeError: no licence"),
+        ("", "cannot be loaded: AttributeError"),
+    ],
+)
+def test_a_broken_declaration_is_named_and_left_out(
+    source: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(tmp_path, source, monkeypatch)
+    assert [plugin.name for plugin in plugins()].count("vendor") == 0
+    assert {"onnx", "tosa"} <= {plugin.name for plugin in plugins()}
+    with pytest.raises(QError, match="plug-in 'vendor'") as error:
+        Plugins()
+    assert message in str(error.value)
+
+
+def test_a_declared_plug_in_is_found_with_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (
+        'from qdialect.plugin import Plugin\nPLUGIN = Plugin(name="vendor", imports={"v": "dce"})'
+    )
+    declare(tmp_path, source, monkeypatch)
+    assert imports()["v"] == "dce"
+    assert imports().keys() == {"v", "tosa", "stablehlo", "tflite"}
+
+
+def declare(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with a declaration, found in this test only."""
+    (tmp_path / "vendor_format.py").write_text(source)
+    info = tmp_path / "vendor_format-1.0.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("[qdialect.plugins]\nvendor = vendor_format:PLUGIN\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "vendor_format", raising=False)
+    declared.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _declared_again() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    yield
+    declared.cache_clear()

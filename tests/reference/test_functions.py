@@ -100,7 +100,7 @@ def test_on_codes(op: Any, properties: dict[str, Any], function: Callable[[float
 
 
 def folded(op: Any, properties: dict[str, Any], a: QParams, b: QParams, mode: str) -> np.ndarray:
-    """What `numerics.reals` decides."""
+    """What `algebra.reals` decides."""
     x = create_ssa_value(TensorType(uniform(a), INT8.shape))
     built = op(x, element=uniform(b), **properties)
     behavior = behavior_of(built.name)

@@ -211,7 +211,7 @@ class Behavior:
     #: floats what it computes; ValueError where it means nothing
     arithmetic: Expression | None = _unanswered()
     #: the op written with `elementary_functions` besides, where `arithmetic` cannot
-    #: say it: on real numbers (`numerics.reals`) it decides which code is nearest
+    #: say it: on real numbers (`algebra.reals`) it decides which code is nearest
     analytic: Expression | None = _unanswered()
     #: f(x) elementwise on one operand, in real units, evaluated in float64
     pointwise: RealFunction | None = _unanswered()
@@ -242,7 +242,7 @@ class Behavior:
     #: given the sizes of all (None or infinite: no bound); used for `bounded(k)`
     gain: Gain | None = _unanswered()
     #: bounds of the result in real units, given those of the operands, for an op whose
-    #: `arithmetic` cannot be run on intervals or gives wide ones (`numerics.ranges`);
+    #: `arithmetic` cannot be run on intervals or gives wide ones (`algebra.ranges`);
     #: ValueError where there is no bound
     interval: Expression | None = _unanswered()
     #: the step of which every result is a multiple, exactly, if the operands have these

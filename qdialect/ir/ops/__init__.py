@@ -1,8 +1,8 @@
 """The `nn` dialect: networks as compiler and ONNX people both read them.
 
 Activations [N, C, spatial...], weights OIHW, tensors of floats or of quantized types.
-One file per family of ops holds all that is declared of them (`ops.declare`); a family is
-imported when one of its ops is used (`ops.registry`).
+One file per family of ops holds all that is declared of them (`ir.ops.declare`); a family is
+imported when one of its ops is used (`ir.ops.registry`).
 """
 
 # ruff: noqa: F405, RUF022

@@ -214,7 +214,7 @@ class NNOp(IRDLOperation, ABC):
     traits: OpTraits = traits_def(Canonicalized())  # pyright: ignore[reportIncompatibleVariableOverride]
 
     #: whether the verifier reads nothing but types, properties and attributes, and of scales and
-    #: zero points only which are equal (and those of a declared bias): see `verify.cache`
+    #: zero points only which are equal (and those of a declared bias): see `ir.verify.cache`
     VERIFIES_TYPES_ONLY: ClassVar[bool] = True
 
     def __init__(
@@ -230,7 +230,7 @@ class NNOp(IRDLOperation, ABC):
         `element` is the element type of the results (that of the first operand
         by default), `properties` are given as Python values.  Raises
         `VerifyException` when shapes do not fit, and TypeError for operands and
-        properties that the op does not take (see `dialects.construction`).
+        properties that the op does not take (see `ir.dialects.construction`).
         """
         # Optional operands are the last ones.
         count = len(operands)

@@ -3,7 +3,7 @@
     %y = nn.gelu %x approximate tanh : (tensor<1x8xf32>) -> tensor<1x8xf32>
 
 A function is written once: with + - * / and clip where it is rational, and else with the
-elementary functions of `numerics.elementary_functions` besides. On quantized tensors the
+elementary functions of `algebra.elementary_functions` besides. On quantized tensors the
 exact real result is quantized with `rounding`. Where the function has no real value (the
 logarithm of a negative number) that stores the lowest code; infinities saturate.
 """

@@ -61,7 +61,7 @@ def verify_module(
     With `store`, the weights of a module that names a weight store must be in it.  With
     `behaviors`, quantized types must be what the declarations of ops from outside allow.
     `strict` adds rules on quantized types that upstream does not have (see
-    `quant.strict`).  `verified` has the ops that were
+    `ir.quant.strict`).  `verified` has the ops that were
     valid before, with the same `strict`.
     """
     errors = verification_errors(

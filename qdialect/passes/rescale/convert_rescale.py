@@ -5,7 +5,7 @@
 
 A pair is the nearest one whose multiplier is an integer of `bits` with its sign (those of the
 target, or 32), so the ratio is off by at most 2**(1 - bits) of itself.  What that changes is
-decided on all codes (see `numerics.fixed_point`): exact, or ties, or bounded(k), and the remark
+decided on all codes (see `algebra.fixed_point`): exact, or ties, or bounded(k), and the remark
 says which.
 """
 

@@ -11,7 +11,7 @@
 then + z', clamped to the bounds of the result storage.  A fixed-point rescale is
 expanded as it is: exact.  A real one takes the nearest (m, k) with as many bits as 64
 and the target (`multiplier_bits`) allow; the contract of that is decided on all codes
-(`numerics.fixed_point`).
+(`algebra.fixed_point`).
 
 `to=casts`: dequantize, then quantize.  That is evaluated in the expressed float type,
 which rounds twice on the way; exact if it comes out equal on all codes.

@@ -9,7 +9,7 @@ of its operands, a mean of n on 1/n of it.  Exact, as the only rounding is that 
 rescale; a mean's scale may not be a number of 53 bits, which moves nothing but ties.
 
 Terms of different scales are multiplied by integers first, onto 2**-k of the result's step
-(`numerics.alignment`): exact if it comes out equal on all pairs of codes, else bounded(1).
+(`algebra.alignment`): exact if it comes out equal on all pairs of codes, else bounded(1).
 
 Refused where 32 bits may not hold a sum. With `ops=sums` only contractions, sums and means
 of one operand are split: what adds many numbers.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 KERNELS = "tflite.kernels"
-"""What a module says of the kernels of its file (`workflows.tflite_files`)."""
+"""What a module says of the kernels of its file (`plugins.tflite.files`)."""
 _ENGINES = ("litert-xnn", "litert-opt", "litert-ref")
 _MOST = 256
 """So many ops stay loaded."""

@@ -1,7 +1,7 @@
-"""Blocks of weights rounded together (`quantization.reconstruction`), by slopes of PyTorch.
+"""Blocks of weights rounded together (`quantizer.reconstruction`), by slopes of PyTorch.
 
 Each weight may go to the code on its other side. As AdaRound does for a layer
-(`numerics.soft_rounding`), codes are soft between the two, and Adam moves them by slopes of the
+(`algebra.soft_rounding`), codes are soft between the two, and Adam moves them by slopes of the
 loss of the block, of a few samples at a time (BRECQ: Li et al., 2021); but each starts near the
 code that its layer was given, so that only what pays for the whole block changes:
 

@@ -1,7 +1,7 @@
 """Factors of channels wherever constants take them up, such that rounding loses least.
 
 Each group of channels has factors of its own, which are found by themselves
-(`numerics.channel_transforms`): with one scale for each row of weights no group minds the factors
+(`algebra.channel_transforms`): with one scale for each row of weights no group minds the factors
 of another.  Nothing is added to the graph.
 """
 

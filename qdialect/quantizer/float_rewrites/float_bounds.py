@@ -10,14 +10,14 @@ in the rewrite.  The others are bounded by the declarations of the ops: each for
 (`Behavior.arithmetic`, `analytic`) runs on numbers that count what they round, composites by their
 pieces, and what only copies or chooses elements rounds nothing.
 
-    strict         carried along (`numerics.running_errors`); nothing is neglected
-    first order    by the slopes of the output by every step (`numerics.first_order`)
+    strict         carried along (`algebra.running_errors`); nothing is neglected
+    first order    by the slopes of the output by every step (`algebra.first_order`)
     likely         the same, if roundings are independent and of mean 0; exceeded with a
                    probability below 4e-8 for one number
 
 An engine computes as declared, one rounding for each operation and sums in any order, except that
 functions of one operand of several steps, not all rational (a gelu), are granted what
-`numerics.float_spans` does.
+`algebra.float_spans` does.
 """
 
 from __future__ import annotations

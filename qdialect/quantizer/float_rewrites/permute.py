@@ -5,7 +5,7 @@
 for every group of channels that may change places (`analysis.channel_permutations`), whatever f
 computes element by element.  Where weights have a scale for every so many numbers that are summed,
 it matters which of them are together; elsewhere no order gains anything.  Of the orders that
-`numerics.channel_orders` knows the one of the least loss is taken.  Nothing is added to the graph.
+`algebra.channel_orders` knows the one of the least loss is taken.  Nothing is added to the graph.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 with rows of W1 and b repeated and columns of W2 halved (`analysis.channel_splits`): outlier
 channel splitting (Zhao et al., 2019).  Weights that read a channel are then half as large; or,
 where factors pass (`analysis.channel_groups`), the channel itself is, and they stay.  Which
-channels, and which of the two, is chosen by what the rounding loses (`numerics.channel_copies`).
+channels, and which of the two, is chosen by what the rounding loses (`algebra.channel_copies`).
 
 Every op between has more to do, so about one channel in fifty may be there twice, or as many as
 make their number a multiple of eight, which kernels take at once anyway.

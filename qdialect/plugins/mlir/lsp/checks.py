@@ -220,7 +220,7 @@ def _first_word(text: str) -> int:
 
 # Reads MLIR text and keeps where its ops and values stand.
 #
-# The parser is that of `formats.mlir.read`. For an editor an op is where its text is, whatever its
+# The parser is that of `plugins.mlir.read`. For an editor an op is where its text is, whatever its
 # `loc(...)` says, so the location of each op is its line and column here; `Places.stated` has those
 # that the text states.
 

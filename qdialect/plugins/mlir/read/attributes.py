@@ -1,7 +1,7 @@
 """Reads attributes and types as MLIR 22 writes them: the part of the parser below ops.
 
 Beyond xDSL's parser: semi-affine maps; hexadecimal floats, alone and in complex numbers; bits of
-i1; string literals with types; what xDSL has no class for, as text (see `dialects.verbatim`):
+i1; string literals with types; what xDSL has no class for, as text (see `ir.dialects.verbatim`):
 
 - `sparse<...>` and `distinct[...]<...>`;
 - `dense` and `array` of strings, of integers wider than 64 bits, of f80 and f128;

@@ -31,7 +31,7 @@ class Property(NamedTuple):
     presence: str
     """`required`, `optional`, `default`, or `default-optional`: elided where it is the default."""
     kind: str
-    """How the custom form writes it: see `upstream.attributes`."""
+    """How the custom form writes it: see `plugins.mlir.upstream.attributes`."""
     detail: str
     default: str
 
@@ -46,7 +46,7 @@ class Row(NamedTuple):
     regions: tuple[Value, ...]
     successors: tuple[Value, ...]
     types: Mapping[str, tuple[str, str]]
-    """Of values whose types are left out: the rule (see `upstream.types`) and what it reads."""
+    """Of values whose types are left out: the rule (`mlir.upstream.types`) and what it reads."""
     traits: frozenset[str]
     terminator: str
     """The op that ends a block whose text leaves it out; empty if there is none."""

@@ -591,7 +591,7 @@ class Users:
 #: the name of `nn.constants.BlobAttr`
 BLOB = "nn.blob"
 
-#: the name of `quant.types.UniformType`
+#: the name of `ir.quant.types.UniformType`
 UNIFORM = "quant.uniform"
 
 

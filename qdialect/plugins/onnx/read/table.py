@@ -1,6 +1,6 @@
 """Which ONNX op becomes what; any op without an entry stays an `onnx.node`.
 
-An op of the same meaning has its row where the op is declared (`ops.declare.onnx`); the
+An op of the same meaning has its row where the op is declared (`ir.ops.declare.onnx`); the
 others have an import function here. A function returns the results, or None when the node
 has a form it does not cover.
 """

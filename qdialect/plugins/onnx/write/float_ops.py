@@ -447,7 +447,7 @@ def _pad_value(call: Call, value: float) -> str:
 
 
 def _same_ops() -> dict[str, Writer]:
-    """The rows that ops declare (`ops.declare.onnx`)."""
+    """The rows that ops declare (`ir.ops.declare.onnx`)."""
     rows = ((kind.name, DECLARED[kind.name].onnx) for kind in nn.all_ops())
     return {
         name: same(row.op_type, *row.attributes)

@@ -9,7 +9,7 @@ times as long (measured, ai-edge-litert 2.3: 21, 10 and 734 us on 200 704 codes)
 
 is read in the direction that is faster. It is exact where both sides have the same codes: of one
 operand all 256 are compared, of two all 65 536 pairs, by the arithmetic of the kernels
-(`numerics.litert_functions`); else it is off by so many steps as they differ by (`bounded`).
+(`tflite.numerics.functions`); else it is off by so many steps as they differ by (`bounded`).
 
 The rules are for modules that are read for XNNPACK (`tflite.kernels = "litert-xnn"`), whose
 quantizes multiply by the reciprocal of the scale.

@@ -1,6 +1,6 @@
 """Which op of PyTorch becomes what; any op without an entry stays a `torch.node`.
 
-An op of the same meaning has its row where the op is declared (`ops.declare.aten`); the others
+An op of the same meaning has its row where the op is declared (`ir.ops.declare.aten`); the others
 have an import function here.  A key is the name of an op, or of one of its overloads.
 """
 
