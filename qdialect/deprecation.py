@@ -15,7 +15,6 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import NamedTuple
@@ -58,13 +57,13 @@ MOVED = {
 """Public modules (and what is below them) that have another name since 0.1."""
 
 
-class MovedModules(MetaPathFinder, Loader):
+class MovedModules:
     """Imports a module by the name that it had before: the same module object, and a warning."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """What imports a name of `MOVED`; see the base class."""
+        """What imports a name of `MOVED` or below."""
         old = ".".join(fullname.split(".")[:2])
         if old not in MOVED:
             return None
@@ -84,7 +83,7 @@ class MovedModules(MetaPathFinder, Loader):
 
 
 def find_moved_modules() -> None:
-    """Lets `import` find the names of `MOVED`. It is asked first: below a package by its old name the
-    import system would find the files once more, as other modules."""
+    """Lets `import` find the names of `MOVED`. It is asked first: below a package by its old name
+    the import system would find the files once more, as other modules."""
     if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
         sys.meta_path.insert(0, MovedModules())
