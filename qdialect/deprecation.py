@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 
 class Renamed(NamedTuple):
@@ -68,9 +68,10 @@ class MovedModules:
         if old not in MOVED:
             return None
         instead = MOVED[old] + fullname[len(old) :]
-        return ModuleSpec(fullname, self, origin=instead)
+        return ModuleSpec(fullname, cast("Any", self), origin=instead)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module by its new name."""
         assert spec.origin is not None
         warn_deprecated(spec.name, instead=spec.origin, since="0.1", stacklevel=5)
         module = import_module(spec.origin)

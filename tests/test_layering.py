@@ -213,6 +213,17 @@ def test_what_has_no_ir_does_not_import_xdsl(part: str) -> None:
     assert wrong == []
 
 
+def test_the_version_needs_no_plug_in() -> None:
+    code = (
+        "import sys; from qdialect.cli.qopt import main; main(['--version']); print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "qdialect.cli.qopt" in done.stdout
+    assert "qdialect.plugins" not in done.stdout
+
+
 def cheap_modules() -> list[str]:
     """The package itself and the modules of the commands."""
     points = metadata.distribution("qdialect").entry_points.select(group="console_scripts")

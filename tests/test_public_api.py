@@ -100,5 +100,5 @@ def test_what_is_below_a_moved_module_moved_too() -> None:
     with pytest.warns(DeprecationWarning, match="use qdialect.algebra.rounding"):
         rounding = import_module("qdialect.numerics.rounding")
     assert rounding is import_module("qdialect.algebra.rounding")
-    with pytest.warns(DeprecationWarning), pytest.raises(ModuleNotFoundError):
+    with pytest.warns(DeprecationWarning, match="absent"), pytest.raises(ModuleNotFoundError):
         import_module("qdialect.qparams.absent")

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from qdialect.cli.commands import COMMANDS
 from qdialect.cli.flags import parse, run_with_plugins, write
 from qdialect.cli.opt import version_line
 from qdialect.cli.terminal import OK, guarded, indented, table
@@ -29,6 +28,8 @@ def _run(argv: Sequence[str]) -> int:
     if name in ("-v", "--version"):
         write(version_line("qopt"))
         return OK
+    from qdialect.cli.commands import COMMANDS  # it has the engines of all plug-ins
+
     rest = argv[1:]
     if rest and f"{name} {rest[0]}" in COMMANDS:
         name, rest = f"{name} {rest[0]}", rest[1:]
@@ -47,6 +48,8 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _overview() -> str:
+    from qdialect.cli.commands import COMMANDS
+
     rows = [
         (" ".join((c.name, *c.arguments)), c.summary.replace("\n", " ")) for c in COMMANDS.values()
     ]
