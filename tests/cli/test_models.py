@@ -105,7 +105,11 @@ def test_optimize_writes_remarks(model: Path, tmp_path: Path) -> None:
         (("run", "IN", "--input=i.npz"), 2, "--output Y.npz is missing"),
         (("run", "IN", "--input=none.npz", "--output=y.npz"), 1, "none.npz: error: cannot open"),
         (("diff", "IN"), 2, "B is missing"),
-        (("diff", "IN", "IN", "--engine=abacus"), 2, "--engine is one of numpy, onnxruntime"),
+        (
+            ("diff", "IN", "IN", "--engine=abacus"),
+            2,
+            "--engine is one of numpy, mlir-runner, onnxruntime",
+        ),
         (("diff", "IN", "IN", "--samples=0"), 2, "an integer of at least 1"),
     ],
 )

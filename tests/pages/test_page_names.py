@@ -73,5 +73,7 @@ def test_dotted_names_can_be_imported(page: Path) -> None:
         assert hasattr(import_module(module), attribute) or import_module(name), name
 
 
-OF_FORMATS = frozenset({"qdialect.plugins", "qdialect.keys", "qdialect.model"})
-"""A group of entry points, and metadata of an ONNX model."""
+OF_FORMATS = frozenset(
+    {"qdialect.plugins", "qdialect.keys", "qdialect.model", "qdialect.torch_backend"}
+)
+"""A group of entry points, metadata of an ONNX model, and a logger."""

@@ -32,7 +32,7 @@ def own_warnings() -> Iterator[None]:
 
 def lines(caplog: Any) -> list[str]:
     """What our logger said."""
-    return [record.message for record in caplog.records if record.name == torch_backend.__name__]
+    return [record.message for record in caplog.records if record.name == "qdialect.torch_backend"]
 
 
 def compiled(module: Any, **options: Any) -> Any:
