@@ -47,6 +47,9 @@ class Plugin:
     """By the name of the dialect, its `xdsl.ir.Dialect`."""
     kernels: Sequence[str] = ()
     """Tables of how the interpreter runs ops of its dialects, by the name of the op."""
+    kept: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By the name of an op that stands for one that is kept as a file had it, the kernel that runs
+    it in an engine of the format."""
     engines: Mapping[str, Engine] = field(default_factory=dict[str, Engine])
     environments: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """What `qopt engines install` installs, each in an environment of its own (pins clash)."""

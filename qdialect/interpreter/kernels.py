@@ -22,6 +22,16 @@ from qdialect.interpreter import (
 from qdialect.interpreter.values import Kernel
 from qdialect.plugin import named, plugins
 
+
+def _late(where: str) -> Kernel:
+    return lambda op, operands, evaluation: named(where)(op, operands, evaluation)
+
+
+KEPT_NODES: Mapping[str, Kernel] = {
+    name: _late(where) for plugin in plugins() for name, where in plugin.kept.items()
+}
+"""Kernels of what is kept of models without being understood."""
+
 DEFAULT_KERNELS: Mapping[str, Kernel] = {
     **attention.KERNELS,
     **recurrent.KERNELS,

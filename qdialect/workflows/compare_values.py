@@ -21,9 +21,9 @@ from xdsl.traits import ConstantLike
 
 from qdialect.algebra.qparams import Layout, QParams
 from qdialect.engines.installed import local_engine, require
-from qdialect.engines.local import KEPT_NODES
 from qdialect.errors import InputError
 from qdialect.interpreter import Interpreter
+from qdialect.interpreter.kernels import KEPT_NODES
 from qdialect.interpreter.quantize import load
 from qdialect.ir.dialects.attributes import strings
 from qdialect.ir.dialects.interface import DIMS, RESULT_NAMES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,8 @@ def test_without_one_the_metadata_of_packages_are_not_read(
 
     monkeypatch.setattr(sys, "path", [str(tmp_path), "", str(tmp_path / "absent")])
     monkeypatch.chdir(tmp_path)
+    others = [f for f in sys.meta_path if f is PathFinder or not hasattr(f, "find_distributions")]
+    monkeypatch.setattr(sys, "meta_path", others)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("importlib.metadata.entry_points", refuse)
         assert installed() == []

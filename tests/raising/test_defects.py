@@ -87,7 +87,7 @@ def test_an_exception_is_a_crash(
 ) -> None:
     # A function without a frame of its own: nobody takes it for one of a plug-in.
     handler = itemgetter(0)
-    home = importlib.import_module(f"qdialect.plugins.common.raising.{dialect}.convert")
+    home = importlib.import_module(f"qdialect.plugins.{dialect}.raising.convert")
     monkeypatch.setattr(home, "handlers", lambda: {op: handler, op.partition(".")[2]: handler})
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     path, kind = tmp_path / "f.mlir", "tensor<2xf32>"

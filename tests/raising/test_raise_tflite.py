@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.engines.local import KEPT_NODES
 from qdialect.interpreter import Interpreter
+from qdialect.interpreter.kernels import KEPT_NODES
 from qdialect.ir.context import QContext
 from qdialect.ir.ops import keys_of
 from qdialect.pipeline.plugins import Plugins

@@ -18,8 +18,8 @@ pytest.importorskip("ai_edge_litert")
 
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.engines.local import KEPT_NODES
 from qdialect.interpreter import Interpreter
+from qdialect.interpreter.kernels import KEPT_NODES
 from qdialect.ir.context import QContext
 from qdialect.pipeline.plugins import Plugins
 from qdialect.plugins.tflite.dialect import TfliteNodeOp

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 import qdialect as qd
 from qdialect.engines.installed import engine_named
-from qdialect.engines.local import KEPT_NODES
 from qdialect.errors import QError
 from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.interpreter.kernels import KEPT_NODES
 from qdialect.plugins.common.program import Program
 from qdialect.workflows.lower import converted_model, integer_model, ready_model
 from tests.support.tables import put

@@ -88,9 +88,9 @@ def kept(module: Any) -> int:
 
 def compared(data: bytes, engine: str) -> tuple[str, Any]:
     """What differs from LiteRT, as text, and the raised module."""
-    from qdialect.engines.local import KEPT_NODES
     from qdialect.errors import QError
     from qdialect.interpreter import Interpreter
+    from qdialect.interpreter.kernels import KEPT_NODES
     from tests.support.tflite_models import LitertError, run_litert
 
     module, ctx = read(data, engine)

@@ -6,10 +6,11 @@ PLUGIN = Plugin(
     name="onnx",
     home=__name__,
     dialects={"onnx": f"{__name__}.dialect:ONNX"},
+    kept={"onnx.node": f"{__name__}.engine:run_kept"},
     engines={
         "onnxruntime": Engine(
             "ONNX Runtime, CPU, the graph as written",
-            "qdialect.engines.local:OnnxRuntime",
+            f"{__name__}.engine:OnnxRuntime",
             extra="onnx",
         ),
     },

@@ -7,6 +7,7 @@ PLUGIN = Plugin(
     home=__name__,
     dialects={"tflite": f"{__name__}.dialect:TFLITE"},
     kernels=(f"{__name__}.interpreter.nodes:KERNELS",),
+    kept={"tflite.node": f"{__name__}.engine_node:evaluate_node"},
     engines={
         "litert": Engine("litert-xnn", f"{__name__}.engine:LitertXnn", extra="litert"),
         "litert-xnn": Engine(

@@ -2,4 +2,8 @@
 
 from qdialect.plugin import Plugin
 
-PLUGIN = Plugin(name="torch", dialects={"torch": f"{__name__}.dialect:TORCH"})
+PLUGIN = Plugin(
+    name="torch",
+    dialects={"torch": f"{__name__}.dialect:TORCH"},
+    kept={"torch.node": f"{__name__}.evaluate:run_kept"},
+)

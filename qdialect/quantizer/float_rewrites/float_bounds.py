@@ -37,6 +37,7 @@ from qdialect.algebra.float_spans import granted
 from qdialect.algebra.running_errors import SLACK, Rounded
 from qdialect.errors import QError
 from qdialect.interpreter import Interpreter, argument_names
+from qdialect.interpreter.kernels import KEPT_NODES
 from qdialect.interpreter.machine import evaluate_op, output_names
 from qdialect.ir.behaviors import Behavior
 from qdialect.ir.behaviors.declaration import Expression
@@ -45,7 +46,6 @@ from qdialect.ir.context import QContext
 from qdialect.ir.ops.components import NoPiecesError
 from qdialect.ir.quant import element_type
 from qdialect.passes.lowering.lower_composites import plan_pieces
-from qdialect.quantizer.profile.engines import KEPT_KERNELS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -258,11 +258,11 @@ class _Run(Generic[N]):
         raise NoBoundError(f"nothing says what '{op.name}' rounds")
 
     def _evaluated(self, op: Operation, operands: Sequence[Array]) -> Sequence[Array]:
-        if op.name not in KEPT_KERNELS:
+        if op.name not in KEPT_NODES:
             found = evaluate_op(op, operands, self._ctx, "real")
         else:  # these take floats of their own type
             floats = [x.astype("f4") if x.dtype == np.float64 else x for x in operands]
-            found = evaluate_op(op, floats, self._ctx, functions=KEPT_KERNELS)
+            found = evaluate_op(op, floats, self._ctx, functions=KEPT_NODES)
         return [np.asarray(array) for array in found]
 
     def _copied(

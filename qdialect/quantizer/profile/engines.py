@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from qdialect.errors import UsageError
-from qdialect.interpreter import Evaluation, Interpreter
-from qdialect.interpreter.values import Kernel, declared_shape
+from qdialect.interpreter import Interpreter
+from qdialect.interpreter.kernels import KEPT_NODES
+from qdialect.interpreter.values import declared_shape
 from qdialect.ir.context import QContext
-from qdialect.ir.kept_runs import KEPT, evaluate_kept
 from qdialect.quantizer.profile.collector import Observation
 from qdialect.quantizer.profile.instrument import Instrumented
 
@@ -58,7 +58,7 @@ class NumpyEngine:
         self._function = plan.function.sym_name.data
         self._seen: list[Observation] = []
         self._interpreter = Interpreter(
-            ctx, plan.module, listeners=[self._listen], functions=KEPT_KERNELS
+            ctx, plan.module, listeners=[self._listen], functions=KEPT_NODES
         )
 
     def run(self, inputs: Arrays) -> Iterator[Observation]:
@@ -115,13 +115,3 @@ def slices(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
 def _bytes(value: SSAValue) -> int:
     """The size of a value, as if unknown extents were 1 and unknown ranks 0."""
     return 4 * math.prod(max(extent, 1) for extent in declared_shape(value.type))
-
-
-def _kept_node(
-    op: Operation, operands: Sequence[NDArray[Any]], evaluation: Evaluation
-) -> list[NDArray[Any]]:
-    return evaluate_kept(op, operands, evaluation.ctx.blobs)
-
-
-KEPT_KERNELS: Mapping[str, Kernel] = dict.fromkeys(KEPT, _kept_node)
-"""The kernels of nodes that are kept as a file had them."""

@@ -57,8 +57,8 @@ def interpreter(
 ) -> Interpreter:
     """An interpreter that runs ONNX nodes without a declaration, too; it raises OutOfTime after the
     time `until` (seconds, as `time.monotonic`)."""
-    from qdialect.engines.local import KEPT_NODES
     from qdialect.interpreter import Interpreter
+    from qdialect.interpreter.kernels import KEPT_NODES
 
     def watch(op: Operation, results: Sequence[Array]) -> None:
         if monotonic() > until:

@@ -14,9 +14,9 @@ from onnx_models import ModelBuilder, export, load, ops, roundtrip
 from quantizer_files import FILES, Builder, feeds, integers, nncf_groups, quark_blocks
 
 import qdialect as qd
-from qdialect.engines.local import KEPT_NODES
 from qdialect.errors import InputError, QError
 from qdialect.interpreter import Interpreter
+from qdialect.interpreter.kernels import KEPT_NODES
 from qdialect.ir.context import new_context
 from qdialect.plugins.onnx.read import import_model
 from qdialect.plugins.onnx.write import OrtEngine

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.engines.local import KEPT_NODES
 from qdialect.interpreter import Interpreter
+from qdialect.interpreter.kernels import KEPT_NODES
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 

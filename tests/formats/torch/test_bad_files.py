@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.engines.local import OnnxRuntime
+from qdialect.plugins.onnx.engine import OnnxRuntime
 
 SMALL = Path(__file__).parent / "models" / "small.pt2"
 VALUES: list[Any] = [

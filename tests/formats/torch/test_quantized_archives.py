@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.engines.local import KEPT_NODES
 from qdialect.interpreter import Interpreter
+from qdialect.interpreter.kernels import KEPT_NODES
 from qdialect.ir.ops import keys_of
 
 ARCHIVES = Path(__file__).parent / "archives"

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 import qdialect as qd
-from qdialect.engines.local import KEPT_NODES
 from qdialect.interpreter import Interpreter, random_inputs
+from qdialect.interpreter.kernels import KEPT_NODES
 from qdialect.ir.context import new_context
 from qdialect.ir.ops.registry import op_names
 from qdialect.ir.quant.arithmetic import ARITHMETIC_KEY, IN_FLOATS

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import qdialect as qd
-from qdialect.engines.local import Numpy, OnnxRuntime
+from qdialect.engines.local import Numpy
 from qdialect.interpreter import argument_names
+from qdialect.plugins.onnx.engine import OnnxRuntime
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 
