@@ -5,5 +5,5 @@ from qdialect.plugin import Plugin
 PLUGIN = Plugin(
     name="torch",
     dialects={"torch": f"{__name__}.dialect:TORCH"},
-    kept={"torch.node": f"{__name__}.evaluate:run_kept"},
+    kept={"torch.node": f"{__name__}.engine:run_kept"},
 )

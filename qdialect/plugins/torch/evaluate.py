@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
 )
-from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, SSAValue, TypeAttribute
 
 from qdialect.errors import QError
 from qdialect.ir.ops.constants import element_name
@@ -27,8 +27,6 @@ from qdialect.plugins.torch.dialect import TorchNodeOp, ValueAttr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from qdialect.interpreter import Evaluation
 
 NAMESPACES = {
     "aten": None,
@@ -54,13 +52,6 @@ _DTYPES = {
     "complex<f64>": "complex128",
     **{f"i{width}": f"int{width}" for width in (8, 16, 32, 64)},
 }
-
-
-def run_kept(
-    op: Operation, operands: Sequence[NDArray[Any]], evaluation: Evaluation
-) -> list[NDArray[Any]]:
-    """The kernel of `torch.node`."""
-    return evaluate_node(cast("TorchNodeOp", op), operands)
 
 
 def evaluate_node(op: TorchNodeOp, operands: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
