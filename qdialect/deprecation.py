@@ -63,7 +63,7 @@ class MovedModules:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """What imports a name of `MOVED` or below."""
+        """The loader of a name in `MOVED` or below one of them; None for other names."""
         old = ".".join(fullname.split(".")[:2])
         if old not in MOVED:
             return None
@@ -75,12 +75,13 @@ class MovedModules:
         assert spec.origin is not None
         warn_deprecated(spec.name, instead=spec.origin, since="0.1", stacklevel=5)
         module = import_module(spec.origin)
-        self._spec = module.__spec__
+        spec.loader_state = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing: the module was executed by its new name."""
-        module.__spec__ = self._spec  # the import system has put that of the old name there
+        # The import system has put that of the old name there.
+        module.__spec__ = None if module.__spec__ is None else module.__spec__.loader_state
 
 
 def find_moved_modules() -> None:
