@@ -1,4 +1,4 @@
-"""Engines that run a module in this process: the interpreter, and what engines of formats are."""
+"""What an engine is that runs modules in this process; the interpreter is one."""
 
 from __future__ import annotations
 

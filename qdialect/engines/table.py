@@ -14,10 +14,16 @@ EngineName = str
 
 ENGINES: Mapping[EngineName, Engine] = {
     "numpy": Engine("our interpreter: exact, from the definitions", "qdialect.engines.local:Numpy"),
-    **{name: engine for plugin in plugins() for name, engine in plugin.engines.items()},
+    **dict(
+        sorted(
+            (each for plugin in plugins() for each in plugin.engines.items()),
+            key=lambda each: each[1].environment,
+        )
+    ),
 }
+"""Packages of this Python before what is in an environment of its own."""
 
-PACKAGES: Mapping[str, tuple[str, ...]] = {
-    name: packages for plugin in plugins() for name, packages in plugin.environments.items()
-}
+PACKAGES: Mapping[str, tuple[str, ...]] = dict(
+    sorted(each for plugin in plugins() for each in plugin.environments.items())
+)
 """What `qopt engines install` installs, each in an environment of its own (their pins clash)."""

@@ -224,7 +224,7 @@ def test_bad_settings_and_names(
     code, said = run(models, tmp_path, "ire")
     assert code == 2 and "did you mean 'iree'?" in said
     result = call(qopt, "engines", "install", "numpy")
-    assert result.code == 2 and "nothing to install for 'numpy' (mlir, iree, " in result.err
+    assert result.code == 2 and "nothing to install for 'numpy' (iree, mlir, " in result.err
     result = call(qopt, "diff", models[1])
     assert result.code == 2 and "B is missing, or a second --engine" in result.err
 

@@ -108,7 +108,7 @@ def test_optimize_writes_remarks(model: Path, tmp_path: Path) -> None:
         (
             ("diff", "IN", "IN", "--engine=abacus"),
             2,
-            "--engine is one of numpy, mlir-runner, onnxruntime",
+            "--engine is one of numpy, onnxruntime",
         ),
         (("diff", "IN", "IN", "--samples=0"), 2, "an integer of at least 1"),
     ],
