@@ -41,8 +41,6 @@ class Plugin:
     """One format."""
 
     name: str
-    home: str = ""
-    """The package of its code: `__name__`."""
     dialects: Mapping[str, str] = field(default_factory=dict[str, str])
     """By the name of the dialect, its `xdsl.ir.Dialect`."""
     kernels: Sequence[str] = ()
@@ -57,11 +55,8 @@ class Plugin:
     """By the name of a dialect, the passes after which a module in it is in `nn` and `quant`."""
     exports: str = ""
     """A sequence of `qdialect.plugins.common.exports.Export`: what a network can be written in."""
-
-    @property
-    def folder(self) -> Path:
-        """Where the files of its package are."""
-        return Path(str(sys.modules[self.home].__file__)).parent
+    prices: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """By the name of a target, the file with its measured prices."""
 
 
 def named(where: str) -> Any:

@@ -254,5 +254,4 @@ NO_DOT_PRODUCTS = "no-dot-products"
 @cache
 def shipped_prices(target: str) -> PriceTable:
     """The table that comes with the package."""
-    folder = next(p for p in plugins() if target in p.engines).folder
-    return read_prices(folder / "prices.json", target)
+    return read_prices(next(p.prices[target] for p in plugins() if target in p.prices), target)

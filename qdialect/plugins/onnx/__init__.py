@@ -1,10 +1,11 @@
 """ONNX files: the importer (`read`), the exporter (`write`), ONNX Runtime."""
 
+from pathlib import Path
+
 from qdialect.plugin import Engine, Plugin
 
 PLUGIN = Plugin(
     name="onnx",
-    home=__name__,
     dialects={"onnx": f"{__name__}.dialect:ONNX"},
     kept={"onnx.node": f"{__name__}.engine:run_kept"},
     engines={
@@ -14,4 +15,5 @@ PLUGIN = Plugin(
             extra="onnx",
         ),
     },
+    prices={"onnxruntime": Path(__file__).with_name("prices.json")},
 )

@@ -1,10 +1,11 @@
 """TFLite: files, dialect, kernels of LiteRT, target and engine."""
 
+from pathlib import Path
+
 from qdialect.plugin import Engine, Plugin
 
 PLUGIN = Plugin(
     name="tflite",
-    home=__name__,
     dialects={"tflite": f"{__name__}.dialect:TFLITE"},
     kernels=(f"{__name__}.interpreter.nodes:KERNELS",),
     kept={"tflite.node": f"{__name__}.engine_node:evaluate_node"},
@@ -24,4 +25,5 @@ PLUGIN = Plugin(
     },
     imports={"tflite": "raise-tflite,dce,canonicalize,cse,dce"},
     exports=f"{__name__}.export:EXPORTS",
+    prices={"litert": Path(__file__).with_name("prices.json")},
 )
