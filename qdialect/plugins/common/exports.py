@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qdialect.plugin import named, plugins
-from qdialect.plugins.common.lowering.conversion import TargetDialect
 from qdialect.targets.base import Target
+
+if TYPE_CHECKING:
+    from qdialect.plugins.common.lowering.conversion import TargetDialect
 
 EXACT = (
     "lower-float-regions{numerics=relaxed},canonicalize,fold-constants,form-tables{numerics=bounded},"
@@ -45,11 +47,18 @@ class Export:
     exact: str
     convert: str
     target: Target
-    dialect: Callable[[], TargetDialect[Any]]
+    lowering: str
+    """`module:function`, that gives the dialect as a module is lowered to it."""
+    arguments: tuple[Any, ...] = ()
+    """What that function takes."""
     optimized_for: str = "tosa"
     """The target that `optimize` runs for before the export."""
     keeps_types: bool = False
     """Whether functions keep quantized types and casts; else `codes` puts codes there."""
+
+    def dialect(self) -> TargetDialect[Any]:
+        """The dialect as a module is lowered to it."""
+        return named(self.lowering)(*self.arguments)
 
     def passes(self, *, codes: bool, strict: bool = False) -> str:
         """The passes after which the dialect can express every op: with codes at the interface if

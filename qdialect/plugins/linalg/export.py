@@ -1,9 +1,6 @@
 """How a network is written in linalg, by its forms of casts."""
 
-from functools import partial
-
 from qdialect.plugins.common.exports import DIVIDING, EXACT, Export
-from qdialect.plugins.linalg.lowering.convert import CASTS_OF, dialect
 from qdialect.plugins.linalg.target import TARGET
 
 EXPORTS = tuple(
@@ -12,12 +9,13 @@ EXPORTS = tuple(
         exact,
         f"convert-nn-to-linalg{options},cse,dce",
         TARGET,
-        partial(dialect, CASTS_OF[name]),
+        "qdialect.plugins.linalg.lowering.convert:dialect",
+        (casts,),
         keeps_types=name != "linalg",
     )
-    for name, exact, options in (
-        ("linalg", EXACT, ""),
-        ("quant", DIVIDING + EXACT, "{casts=quant}"),
-        ("iree", DIVIDING + EXACT, "{casts=iree}"),
+    for name, exact, casts, options in (
+        ("linalg", EXACT, "arith", ""),
+        ("quant", DIVIDING + EXACT, "quant", "{casts=quant}"),
+        ("iree", DIVIDING + EXACT, "iree", "{casts=iree}"),
     )
 )

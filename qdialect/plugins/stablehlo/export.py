@@ -1,7 +1,6 @@
 """How a network is written in StableHLO."""
 
 from qdialect.plugins.common.exports import DIVIDING, ROUNDING_ONCE, Export
-from qdialect.plugins.stablehlo.lowering.convert import dialect
 from qdialect.plugins.stablehlo.target import TARGET
 
 EXPORTS = (
@@ -10,7 +9,7 @@ EXPORTS = (
         DIVIDING + ROUNDING_ONCE,
         "convert-nn-to-stablehlo,cse,dce",
         TARGET,
-        dialect,
+        "qdialect.plugins.stablehlo.lowering.convert:dialect",
         optimized_for="stablehlo",
         keeps_types=True,
     ),

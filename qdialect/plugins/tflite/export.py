@@ -1,10 +1,7 @@
 """How a network is written in TFLite: by kernels with our bits, or that may be a step off."""
 
-from functools import partial
-
 from qdialect.algebra.contract import Numerics
 from qdialect.plugins.common.exports import AS_IT_IS, Export
-from qdialect.plugins.tflite.lowering.convert import dialect
 from qdialect.plugins.tflite.target import TARGET
 
 EXPORTS = tuple(
@@ -13,7 +10,8 @@ EXPORTS = tuple(
         AS_IT_IS,
         f"convert-nn-to-tflite{options},cse,dce",
         TARGET,
-        partial(dialect, numerics),
+        "qdialect.plugins.tflite.lowering.convert:dialect",
+        (numerics,),
         optimized_for="litert",
         keeps_types=True,
     )

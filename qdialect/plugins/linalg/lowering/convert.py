@@ -97,8 +97,6 @@ def lowerings() -> Mapping[str, Lowering[Emitter]]:
 
 
 Casts = Literal["arith", "quant", "iree"]
-CASTS_OF: Mapping[str, Casts] = {"linalg": "arith", "quant": "quant", "iree": "iree"}
-"""How casts are written in each export."""
 
 
 def dialect(casts: Casts) -> TargetDialect[Emitter]:
