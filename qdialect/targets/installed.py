@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from qdialect.errors import QError, UsageError, culprit, did_you_mean
+from qdialect.plugin import entries, named
 from qdialect.targets.base import Target
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 GROUP = "qdialect.targets"
 
 
-def _installed() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # 10 ms, and most runs name no target
-
-    return {point.name: point for point in entry_points(group=GROUP)}
+def _installed() -> dict[str, str]:
+    return dict(entries(GROUP))
 
 
 def list_targets() -> list[str]:
@@ -33,41 +27,44 @@ def get_target(name: str) -> Target:
             code="unknown-target",
             notes=(f"installed targets: {', '.join(sorted(found))}",),
         )
-    return _loaded(found[name])
+    return _loaded(name, found[name])
 
 
-def _loaded(point: EntryPoint) -> Target:
+def _loaded(name: str, where: str) -> Target:
     try:
-        target = point.load()
+        target = named(where)
     except QError as error:
         raise QError(
-            f"target {_whose(point)} cannot be loaded: {error.message}", code="bad-plugin"
+            f"target {_whose(name)} cannot be loaded: {error.message}", code="bad-plugin"
         ) from error
     except (Exception, SystemExit) as error:
         raise QError(
-            f"target {_whose(point)} ({point.value}) cannot be loaded: {culprit(error)}",
+            f"target {_whose(name)} ({where}) cannot be loaded: {culprit(error)}",
             code="bad-plugin",
         ) from error
     if not isinstance(target, Target):
         raise QError(
-            f"target {_whose(point)}: '{point.value}' is not a qdialect Target",
+            f"target {_whose(name)}: '{where}' is not a qdialect Target",
             code="bad-plugin",
         )
     return target
 
 
-def _whose(point: EntryPoint) -> str:
+def _whose(name: str) -> str:
     """Its name, and that of the package, which is read from a file."""
+    from importlib.metadata import entry_points
+
+    (point,) = entry_points(group=GROUP, name=name)
     package = "" if point.dist is None else f" of package '{point.dist.name}'"
-    return f"'{point.name}'{package}"
+    return f"'{name}'{package}"
 
 
 def summaries() -> list[tuple[str, str]]:
     """Name and summary of all installed targets; of one that cannot be loaded, the reason."""
     rows: list[tuple[str, str]] = []
-    for name, point in sorted(_installed().items()):
+    for name, where in sorted(_installed().items()):
         try:
-            rows.append((name, _loaded(point).summary))
+            rows.append((name, _loaded(name, where).summary))
         except QError as error:
             rows.append((name, f"({error.message})"))
     return rows
