@@ -474,6 +474,9 @@ def _read_program(path: Path) -> None:
     module_text(model.module, model.ctx)
 
 
+_IR = ("ir/dialects/", "ir/ops/", "ir/quant/", "algebra/qparams/")
+
+
 READERS = {
     "arrays": Reader(
         ".npz",
@@ -484,14 +487,14 @@ READERS = {
     ),
     "bytecode": Reader(
         ".mlirbc",
-        ("plugins/mlir/bytecode/", "ir/", "algebra/qparams/"),
+        ("plugins/mlir/bytecode/", *_IR),
         _bytecode_files,
         _read_bytecode,
         lambda draw, seeds: _Bytecode(draw, seeds).change,
     ),
     "mlir": Reader(
         ".mlir",
-        ("plugins/mlir/read/", "ir/", "algebra/qparams/"),
+        ("plugins/mlir/read/", *_IR),
         _texts,
         _read_mlir,
         lambda draw, seeds: damage_bytes.Tokens(draw, seeds).change,
@@ -512,7 +515,7 @@ READERS = {
     ),
     "tflite": Reader(
         ".tflite",
-        ("plugins/tflite/", "ir/dialects/"),
+        ("plugins/tflite/file/", "plugins/tflite/dialect", "ir/dialects/"),
         _flatbuffers,
         _read_tflite,
         lambda draw, seeds: Words(draw, seeds).change,
