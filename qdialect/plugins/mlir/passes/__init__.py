@@ -1,1 +1,1 @@
-"""Passes that only this format needs."""
+"""Passes on types and ops of upstream's quant dialect."""

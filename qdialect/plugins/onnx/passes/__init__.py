@@ -1,1 +1,1 @@
-"""Passes that only this format needs."""
+"""Passes for ONNX Runtime: its kernels, its order of axes, its sums."""

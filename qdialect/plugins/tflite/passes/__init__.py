@@ -1,1 +1,1 @@
-"""Passes that only this format needs."""
+"""Passes for kernels of LiteRT."""
